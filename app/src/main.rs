@@ -1,0 +1,2 @@
+//! recut
+fn main() {}

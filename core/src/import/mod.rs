@@ -1,0 +1,62 @@
+//! Readers of model files: path in, [`Imported`] out.
+//!
+//! The format is decided by content, not by the file's extension. Trouble in a part of the file is a [`Diagnostic`];
+//! a file that cannot be a model is one [`ImportError`].
+
+pub mod onnx;
+
+use std::path::{Path, PathBuf};
+
+use crate::diagnostic::Diagnostic;
+use crate::model::Model;
+
+/// A model with what was noticed while reading it.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The model.
+    pub model: Model,
+    /// Trouble that did not stop the reading, in file order.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Why a file could not be opened as a model.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {message}", crate::diagnostic::printable(&path.display().to_string()))]
+pub struct ImportError {
+    /// The file.
+    pub path: PathBuf,
+    /// The kind of trouble.
+    pub kind: ImportErrorKind,
+    /// What is wrong, where, why, and what to do. Without control characters.
+    pub message: String,
+}
+
+/// Kinds of [`ImportError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ImportErrorKind {
+    /// It is not there, or the system refuses to read it.
+    Unreadable,
+    /// It is no model, or of a format that is not read.
+    NotAModel,
+    /// It is damaged: truncated, or broken encoding.
+    Corrupt,
+    /// It decodes, but is no valid graph (cycle, a value nobody makes, one made twice).
+    InvalidGraph,
+    /// It is larger or more deeply nested than this program takes.
+    TooLarge,
+}
+
+impl ImportError {
+    pub(crate) fn new(path: &Path, kind: ImportErrorKind, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), kind, message: message.into() }
+    }
+}
+
+/// Opens a model file, whatever its format. Reads the graph, not the weights; fills in missing shapes.
+///
+/// # Errors
+/// If the file cannot be read or is no model that this program understands.
+pub fn open(path: &Path) -> Result<Imported, ImportError> {
+    let _ = path;
+    todo!("importer")
+}

@@ -1,0 +1,68 @@
+//! A whole model: its main graph, modules and what the file says about itself.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use crate::graph::Graph;
+use crate::modules::ModuleTree;
+use crate::weights::DataFile;
+
+/// The kind of file a model came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// ONNX protobuf.
+    Onnx,
+    /// `torch.export` archive.
+    Pt2,
+    /// OpenVINO IR.
+    OpenVino,
+    /// Graph JSON of this program.
+    Json,
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Onnx => "ONNX",
+            Self::Pt2 => "torch.export",
+            Self::OpenVino => "OpenVINO IR",
+            Self::Json => "recut graph",
+        })
+    }
+}
+
+/// A model as it was imported; immutable, shared as `Arc<Model>`.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// What kind of file it was.
+    pub format: Format,
+    /// The file it was opened from.
+    pub path: PathBuf,
+    /// State of that file when it was decoded.
+    pub file: Arc<DataFile>,
+    /// The main graph. Model-local functions are expanded into it.
+    pub graph: Graph,
+    /// Modules of the main graph.
+    pub modules: ModuleTree,
+    /// Nodes of the main graph as stored in the file, before functions were expanded.
+    pub stored_nodes: usize,
+    /// ONNX IR version, where that applies.
+    pub ir_version: Option<i64>,
+    /// Operator-set versions by domain (`""` is the standard one).
+    pub opsets: IndexMap<String, i64>,
+    /// Program that wrote the file, with its version.
+    pub producer: String,
+    /// Key-value metadata of the file.
+    pub metadata: Vec<(String, String)>,
+}
+
+impl Model {
+    /// Version of the operator set of `domain` that the model imports.
+    #[must_use]
+    pub fn opset(&self, domain: &str) -> Option<i64> {
+        self.opsets.get(domain).copied()
+    }
+}

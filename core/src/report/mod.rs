@@ -1,0 +1,1 @@
+//! Types of every `--json` output, shared by the terminal app and the command line.

@@ -1,0 +1,179 @@
+//! The effective graph: the main graph with every wrap contracted to one opaque unit.
+//!
+//! Layout, plan, selectors and reports all read this one adjacency, so that an opaque node is one node everywhere.
+
+use std::sync::Arc;
+
+use crate::graph::{Csr, NodeId, ValueId, id};
+use crate::model::Model;
+use crate::select::NodeSet;
+
+id!(
+    /// Position of a unit in [`View::units`]: the topological order of the effective graph.
+    UnitId
+);
+
+/// One node of the effective graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// A node of the main graph.
+    Node(NodeId),
+    /// An opaque custom op: index into [`View::wraps`].
+    Wrap(u32),
+}
+
+/// A wrap as it stands in the effective graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrapRegion {
+    /// Stable id of the instance (`InlinedCustomOp_0`).
+    pub id: Arc<str>,
+    /// Key of its definition in the config.
+    pub definition: Arc<str>,
+    /// The nodes inside, in topological order.
+    pub nodes: Vec<NodeId>,
+    /// Tensors that cross into the region, in first-use order. Weights used only inside are not among them.
+    pub inputs: Vec<ValueId>,
+    /// Values used outside, or graph outputs, in the order they are made.
+    pub outputs: Vec<ValueId>,
+    /// Weights that are used inside and outside: copied into the body.
+    pub shared_weights: Vec<ValueId>,
+}
+
+/// The effective graph.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The model it is a view of.
+    pub model: Arc<Model>,
+    pub(crate) units: Vec<Unit>,
+    pub(crate) unit_of: Vec<UnitId>,
+    pub(crate) wraps: Vec<WrapRegion>,
+    pub(crate) preds: Csr,
+    pub(crate) succs: Csr,
+}
+
+/// Why a region cannot be an opaque node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrapError {
+    /// Nothing is selected.
+    #[error("wrap {id}: the selector `{select}` matches no node")]
+    Empty {
+        /// The instance.
+        id: String,
+        /// Its selector.
+        select: String,
+    },
+    /// A path leaves the region and comes back.
+    #[error("wrap {id}: the region is not convex: the path {} leaves it and returns; add {} to close it", .path.join(" -> "), .closing.join(", "))]
+    NotConvex {
+        /// The instance.
+        id: String,
+        /// One offending path, stable ids: first and last inside, the rest outside.
+        path: Vec<String>,
+        /// Nodes to add so that the region is convex.
+        closing: Vec<String>,
+    },
+    /// Two wraps share nodes.
+    #[error("wrap {id}: overlaps {other} at {}", .nodes.join(", "))]
+    Overlap {
+        /// The instance.
+        id: String,
+        /// The other instance.
+        other: String,
+        /// Shared nodes, at most five.
+        nodes: Vec<String>,
+    },
+    /// No value of the region is used outside.
+    #[error("wrap {id}: nothing outside the region uses a value made in it, so the opaque node would have no output")]
+    NoOutput {
+        /// The instance.
+        id: String,
+    },
+    /// A value that is no tensor would cross the border.
+    #[error("wrap {id}: {} cross(es) its border and is no tensor", .values.join(", "))]
+    NonTensor {
+        /// The instance.
+        id: String,
+        /// The values.
+        values: Vec<String>,
+    },
+}
+
+impl View {
+    /// Units, in topological order.
+    #[must_use]
+    pub fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    /// What this unit is.
+    #[must_use]
+    pub fn unit(&self, id: UnitId) -> Unit {
+        self.units[id.index()]
+    }
+
+    /// The unit that holds `node`.
+    #[must_use]
+    pub fn unit_of(&self, node: NodeId) -> UnitId {
+        self.unit_of[node.index()]
+    }
+
+    /// All opaque regions.
+    #[must_use]
+    pub fn wraps(&self) -> &[WrapRegion] {
+        &self.wraps
+    }
+
+    /// Units that `unit` reads from, each once, ascending.
+    #[must_use]
+    pub fn preds(&self, unit: UnitId) -> &[UnitId] {
+        bytemuck::TransparentWrapper::wrap_slice(self.preds.row(unit.index()))
+    }
+
+    /// Units that read from `unit`, each once, ascending.
+    #[must_use]
+    pub fn succs(&self, unit: UnitId) -> &[UnitId] {
+        bytemuck::TransparentWrapper::wrap_slice(self.succs.row(unit.index()))
+    }
+
+    /// Nodes of a unit, in topological order.
+    pub fn nodes(&self, unit: UnitId) -> impl Iterator<Item = NodeId> + '_ {
+        let (one, many): (Option<NodeId>, &[NodeId]) = match self.unit(unit) {
+            Unit::Node(n) => (Some(n), &[]),
+            Unit::Wrap(w) => (None, &self.wraps[w as usize].nodes),
+        };
+        one.into_iter().chain(many.iter().copied())
+    }
+
+    /// Stable id of a unit: that of its node, or of the wrap instance.
+    #[must_use]
+    pub fn stable_id(&self, unit: UnitId) -> &str {
+        match self.unit(unit) {
+            Unit::Node(n) => self.model.graph.stable_id(n),
+            Unit::Wrap(w) => &self.wraps[w as usize].id,
+        }
+    }
+}
+
+/// A region to contract: instance id, definition, its selector (for messages) and its nodes.
+#[derive(Clone, Debug)]
+pub struct WrapRequest {
+    /// Stable id of the instance.
+    pub id: Arc<str>,
+    /// Key of its definition.
+    pub definition: Arc<str>,
+    /// Selector text.
+    pub select: Arc<str>,
+    /// Selected nodes.
+    pub nodes: NodeSet,
+}
+
+impl View {
+    /// The effective graph under `wraps`.
+    ///
+    /// # Errors
+    /// The first wrap that cannot be contracted.
+    pub fn new(model: Arc<Model>, wraps: &[WrapRequest]) -> Result<Self, WrapError> {
+        let _ = (model, wraps);
+        todo!("view")
+    }
+}

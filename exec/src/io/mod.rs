@@ -1,0 +1,1 @@
+//! Tensor files: npz, npy, safetensors, ONNX `.pb`.

@@ -1,0 +1,12 @@
+//! One table of all kernels.
+
+use super::Entry;
+
+/// Kernel tables of every file, in order of preference.
+const TABLES: &[&[Entry]] = &[];
+
+/// The kernel entry for an operator under a model's operator-set version.
+#[must_use]
+pub fn lookup(domain: &str, op: &str, opset: i64) -> Option<&'static Entry> {
+    TABLES.iter().flat_map(|t| t.iter()).filter(|e| e.op == op && e.domain == domain && e.since <= opset).max_by_key(|e| e.since)
+}

@@ -1,0 +1,1 @@
+//! Per-node times and their aggregation.
