@@ -116,6 +116,33 @@ impl Expr {
         Self::atom(atom(Arc::new(self.clone()), Arc::new(by.clone())))
     }
 
+    /// `self / by` where `by` is one product that divides every term: symbols cancel (`a*b*4 / (2*a) = 2*b`).
+    #[must_use]
+    pub fn exact_div(&self, by: &Self) -> Option<Self> {
+        if self.overflowed || by.overflowed || by.terms.len() != 1 {
+            return None;
+        }
+        let (divisor, factor) = by.terms.first_key_value()?;
+        let mut terms = BTreeMap::new();
+        for (monomial, c) in &self.terms {
+            if *factor == 0 || c.checked_rem(*factor)? != 0 {
+                return None;
+            }
+            let mut rest = monomial.clone();
+            for (atom, power) in divisor {
+                let at = rest.iter().position(|(a, _)| a == atom)?;
+                match rest[at].1.checked_sub(*power)? {
+                    0 => {
+                        rest.remove(at);
+                    }
+                    left => rest[at].1 = left,
+                }
+            }
+            terms.insert(rest, c.checked_div(*factor)?);
+        }
+        Some(Self { terms, overflowed: false })
+    }
+
     /// `self mod by`.
     #[must_use]
     pub fn modulo(&self, by: &Self) -> Self {
@@ -129,13 +156,13 @@ impl Expr {
 
     /// The smaller of the two.
     #[must_use]
-    pub fn min(&self, other: &Self) -> Self {
+    pub fn minimum(&self, other: &Self) -> Self {
         self.pick(other, i64::min, Atom::Min)
     }
 
     /// The larger of the two.
     #[must_use]
-    pub fn max(&self, other: &Self) -> Self {
+    pub fn maximum(&self, other: &Self) -> Self {
         self.pick(other, i64::max, Atom::Max)
     }
 
@@ -348,6 +375,14 @@ mod tests {
         let dims = Bindings::from([("n".to_owned(), 5)]);
         assert_eq!((half.eval(&dims), up.eval(&dims)), (Some(2), Some(3)));
         assert_eq!(n.floor_div(&Expr::constant(0)).eval(&dims), None);
+    }
+
+    #[test]
+    fn symbols_cancel_in_exact_divisions() {
+        let (a, b) = (Expr::var("a"), Expr::var("b"));
+        let total = a.clone() * b.clone() * Expr::constant(4);
+        assert_eq!(total.exact_div(&(a * Expr::constant(2))), Some(b.clone() * Expr::constant(2)));
+        assert_eq!((b.clone() + Expr::constant(1)).exact_div(&b), None);
     }
 
     #[test]

@@ -509,11 +509,14 @@ impl Graph {
         self.values.iter().position(|v| &*v.name == name).map(ValueId::new)
     }
 
-    /// This graph with other shapes and dtypes, as inference found them; everything else stays.
-    #[must_use]
-    pub fn with_values(mut self, f: impl FnOnce(&mut [Value])) -> Self {
-        f(&mut self.values);
-        self
+    /// The values, for inference to fill in dtypes and shapes.
+    pub(crate) fn values_mut(&mut self) -> &mut [Value] {
+        &mut self.values
+    }
+
+    /// The nodes, for inference to descend into bodies.
+    pub(crate) fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
     }
 
     /// Number of nodes in this graph and all bodies below it.
