@@ -21,5 +21,8 @@ pub mod report;
 pub mod select;
 pub mod shape;
 pub mod support;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod testing;
 pub mod view;
 pub mod weights;
