@@ -197,6 +197,9 @@ pub struct Node {
     pub stack_trace: Option<Arc<str>>,
     /// Position in the file, from 0; nodes expanded from a function share that of their call.
     pub ordinal: u32,
+    /// Version of the operator set that defines the node, where it is not the one the model imports for the operator's
+    /// domain: nodes expanded from a function that imports another version. Ask [`crate::model::Model::opset_of`].
+    pub opset: Option<i64>,
 }
 
 impl Node {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use crate::graph::Graph;
+use crate::graph::{Graph, Node};
 use crate::modules::ModuleTree;
 use crate::weights::DataFile;
 
@@ -64,5 +64,11 @@ impl Model {
     #[must_use]
     pub fn opset(&self, domain: &str) -> Option<i64> {
         self.opsets.get(domain).copied()
+    }
+
+    /// Version of the operator set that defines `node` (a node of the main graph or of any body).
+    #[must_use]
+    pub fn opset_of(&self, node: &Node) -> Option<i64> {
+        node.opset.or_else(|| self.opset(&node.op.domain))
     }
 }
