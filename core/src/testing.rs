@@ -118,6 +118,7 @@ impl ModelBuilder {
             fx_node: None,
             stack_trace: None,
             ordinal: producer.0,
+            opset: None,
         });
         self
     }
