@@ -84,6 +84,8 @@ impl ModuleTree {
 pub struct ModuleTreeBuilder {
     modules: Vec<Module>,
     by_path: std::collections::HashMap<Box<str>, ModuleId>,
+    /// How often [`ModuleTreeBuilder::new_child`] was asked for a path.
+    repeats: std::collections::HashMap<Box<str>, u32>,
 }
 
 impl Default for ModuleTreeBuilder {
@@ -97,12 +99,14 @@ impl Default for ModuleTreeBuilder {
             total_nodes: 0,
             depth: 0,
         };
-        Self { modules: vec![root], by_path: [("".into(), ModuleId::ROOT)].into() }
+        Self { modules: vec![root], by_path: [("".into(), ModuleId::ROOT)].into(), repeats: std::collections::HashMap::new() }
     }
 }
 
 /// Depth below which a path's further atoms are kept as one name: hostile files nest without end.
 const MAX_DEPTH: u32 = 512;
+/// Bytes of a path above which calls of functions make no further level.
+const MAX_PATH: usize = 4096;
 
 impl ModuleTreeBuilder {
     /// The module at `path`, made with all its ancestors if it is new. `class` is kept if none was known.
@@ -120,6 +124,37 @@ impl ModuleTreeBuilder {
         id
     }
 
+    /// A new module `name` inside `parent`, also where `name` has dots. If there is one of that path already, `_2`, `_3`,
+    /// … is appended. Where paths would become absurdly long or deep, this is `parent` itself.
+    pub fn new_child(&mut self, parent: ModuleId, name: &str, class: Option<&Arc<str>>) -> ModuleId {
+        let outer = &self.modules[parent.index()];
+        let depth = outer.depth + 1;
+        if depth > MAX_DEPTH || outer.path.len() + name.len() > MAX_PATH {
+            return parent;
+        }
+        let path = if outer.path.is_empty() { name.to_owned() } else { format!("{}.{name}", outer.path) };
+        let mut unique = path.clone();
+        // The count of the last one is kept, or many calls of one name would take quadratic time.
+        let count = self.repeats.entry(path.as_str().into()).or_insert(1);
+        while self.by_path.contains_key(unique.as_str()) {
+            *count += 1;
+            unique = format!("{path}_{count}");
+        }
+        let id = self.push(unique.as_str().into(), parent);
+        self.modules[id.index()].class = class.cloned();
+        id
+    }
+
+    fn push(&mut self, path: Box<str>, parent: ModuleId) -> ModuleId {
+        let id = ModuleId::new(self.modules.len());
+        let depth = self.modules[parent.index()].depth + 1;
+        let module = Module { path: path.clone(), class: None, parent, children: Vec::new(), nodes: Vec::new(), total_nodes: 0, depth };
+        self.modules.push(module);
+        self.modules[parent.index()].children.push(id);
+        self.by_path.insert(path, id);
+        id
+    }
+
     fn insert(&mut self, path: &str) -> ModuleId {
         let mut parent = ModuleId::ROOT;
         let mut end = 0;
@@ -130,21 +165,7 @@ impl ModuleTreeBuilder {
             let id = match self.by_path.get(prefix) {
                 // An empty atom (`a..b`, a leading dot) makes no level of its own.
                 Some(&id) => id,
-                None => {
-                    let id = ModuleId::new(self.modules.len());
-                    self.modules.push(Module {
-                        path: prefix.into(),
-                        class: None,
-                        parent,
-                        children: Vec::new(),
-                        nodes: Vec::new(),
-                        total_nodes: 0,
-                        depth: depth + 1,
-                    });
-                    self.modules[parent.index()].children.push(id);
-                    self.by_path.insert(prefix.into(), id);
-                    id
-                }
+                None => self.push(prefix.into(), parent),
             };
             if prefix.len() == path.len() {
                 return id;

@@ -4,6 +4,8 @@
 //! a file that cannot be a model is one [`ImportError`].
 
 pub mod onnx;
+mod sniff;
+mod structure;
 
 use std::path::{Path, PathBuf};
 
@@ -57,6 +59,22 @@ impl ImportError {
 /// # Errors
 /// If the file cannot be read or is no model that this program understands.
 pub fn open(path: &Path) -> Result<Imported, ImportError> {
-    let _ = path;
-    todo!("importer")
+    let unreadable = |why: String| ImportError::new(path, ImportErrorKind::Unreadable, why);
+    let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => unreadable("there is no such file".into()),
+        _ => unreadable(format!("cannot be opened: {e}")),
+    })?;
+    if meta.is_dir() {
+        return Err(unreadable("is a directory, not a model file".into()));
+    }
+    if !meta.is_file() {
+        return Err(unreadable("is not a regular file".into()));
+    }
+    let buf = onnx::FileBuf::open(path).map_err(|e| unreadable(format!("cannot be opened: {e}")))?;
+    if let Some(why) = sniff::refuse(buf.head(), buf.stat().len) {
+        return Err(ImportError::new(path, ImportErrorKind::NotAModel, why));
+    }
+    let mut imported = onnx::read(path, buf)?;
+    crate::infer::infer(&mut imported.model, &mut imported.diagnostics);
+    Ok(imported)
 }
