@@ -1,0 +1,1 @@
+//! App state driven by keys, with the frame checked as glyphs and styles.

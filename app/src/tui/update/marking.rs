@@ -1,0 +1,496 @@
+//! Marks, wraps and options: every one is an edit of the document, and the plan is new in the same frame.
+
+use recut_core::config::Strategy;
+use recut_core::document::{DocumentError, Edit, MarkList, Patch};
+use recut_core::graph::NodeId;
+use recut_core::modules::ModuleId;
+use recut_core::select::NodeSet;
+use recut_core::view::WrapError;
+
+use super::super::action::Action;
+use super::super::hit::Pane;
+use super::super::lanes::RowKind;
+use super::super::layers::{Ask, AskFor, Choice, Command, Item, Layer};
+use super::super::marks;
+use super::super::msg::{Effect, JobKind, JobRequest};
+use super::super::state::State;
+use super::super::text::plural;
+use crate::theme::Role;
+
+pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
+    match action {
+        Action::Torch => toggle(state, MarkList::TorchNodes, effects),
+        Action::Accelerate => toggle(state, MarkList::AcceleratedNodes, effects),
+        Action::TorchChoose => choose_torch(state),
+        Action::Clear => clear(state, effects),
+        Action::Leaf => leaf(state, effects),
+        Action::Wrap => wrap(state),
+        Action::Unwrap => match state.current_wrap().and_then(|w| state.document.view().wraps().get(w).map(|w| w.id.to_string())) {
+            Some(id) => perform(state, Command::Unwrap(id), effects),
+            None => state.note(Role::TextDim, "no opaque op under the cursor"),
+        },
+        Action::Select => select(state),
+        Action::Range => range(state),
+        Action::Backend => choose_backend(state),
+        Action::Partitioner => choose_partitioner(state),
+        Action::Undo => {
+            let change = state.document.undo();
+            told(state, change.map(|c| ("undone ", c)), "nothing to take back", effects);
+        }
+        Action::Redo => {
+            let change = state.document.redo();
+            told(state, change.map(|c| ("again ", c)), "nothing was taken back", effects);
+        }
+        _ => {}
+    }
+}
+
+fn told(state: &mut State, change: Option<(&str, recut_core::document::Change)>, none: &str, effects: &mut Vec<Effect>) {
+    match change {
+        Some((verb, change)) => {
+            changed(state, effects);
+            let text = state.tell(&change);
+            state.note(Role::Success, format!("{verb}{text}"));
+        }
+        None => state.note(Role::TextDim, none),
+    }
+}
+
+/// Everything that follows from a new config.
+fn changed(state: &mut State, effects: &mut Vec<Effect>) {
+    state.replanned();
+    if let Some(path) = state.recovery_path.clone() {
+        let text = state.document.is_dirty().then(|| super::files::recovery_text(state));
+        state.start(JobKind::Recovery, JobRequest::Recovery { path, text }, effects);
+    }
+}
+
+/// Applies an edit; says what it did or why it cannot be.
+pub(super) fn apply(state: &mut State, edit: Edit, effects: &mut Vec<Effect>) -> bool {
+    if edit.patches.is_empty() {
+        state.note(Role::TextDim, "that is so already");
+        return false;
+    }
+    let dims = edit.patches.iter().any(|p| matches!(p, Patch::Dim { .. }));
+    match state.document.apply(edit) {
+        Ok(change) => {
+            if dims {
+                let model = state.document.model().clone();
+                state.wiring.set_dims(&model, &state.document.config().dims);
+                state.start_costs(effects);
+            }
+            changed(state, effects);
+            let text = state.tell(&change);
+            state.note(Role::Success, text);
+            true
+        }
+        Err(e) => {
+            state.note(Role::Error, e.to_string());
+            false
+        }
+    }
+}
+
+pub(super) fn perform(state: &mut State, command: Command, effects: &mut Vec<Effect>) {
+    let config = state.document.config();
+    let edit = match command {
+        Command::Edit(edit) => edit,
+        Command::Torch(text) => marks::add(config, selector_list(&text), &text, format!("torch {text}")),
+        Command::Accelerate(text) => marks::add(config, MarkList::AcceleratedNodes, &text, format!("accelerate {text}")),
+        Command::Leaf(text) => marks::add(config, MarkList::LeafModules, &text, format!("leaf {text}")),
+        Command::Wrap { name, select } => return wrap_as(state, &name, &select, effects),
+        Command::Unwrap(id) => match marks::unwrap(config, &id) {
+            Some(edit) => edit,
+            None => return state.note(Role::Error, format!("there is no opaque op `{id}`")),
+        },
+        Command::Backend(to) => {
+            let label = format!("backend {}", to.as_deref().unwrap_or("none"));
+            let from = config.backend.clone();
+            let patches = if from == to { Vec::new() } else { vec![Patch::Backend { from, to }] };
+            Edit { label, patches }
+        }
+        Command::Strategy(strategy) => {
+            let from = config.partitioner.clone();
+            let mut to = from.clone();
+            to.strategy = strategy;
+            let patches = if from == to { Vec::new() } else { vec![Patch::Partitioner { from, to }] };
+            Edit { label: format!("strategy {}", strategy.name()), patches }
+        }
+        Command::MinBlockSize(n) => {
+            let from = config.partitioner.clone();
+            let mut to = from.clone();
+            to.min_block_size = n;
+            let patches = if from == to { Vec::new() } else { vec![Patch::Partitioner { from, to }] };
+            Edit { label: format!("min_block_size {n}"), patches }
+        }
+        Command::Dim(name, to) => {
+            let from = config.dims.get(&name).copied();
+            let label = to.map_or_else(|| format!("dim {name} open"), |n| format!("dim {name}={n}"));
+            let patches = if from == to { Vec::new() } else { vec![Patch::Dim { name, from, to }] };
+            Edit { label, patches }
+        }
+        _ => return,
+    };
+    apply(state, edit, effects);
+}
+
+/// The list that a typed selector belongs into.
+fn selector_list(text: &str) -> MarkList {
+    match text.split_once(':').map(|(p, _)| p) {
+        Some("module" | "class") => MarkList::TorchModules,
+        Some("op") => MarkList::TorchOps,
+        Some("node" | "value") => MarkList::TorchNodes,
+        _ => MarkList::TorchOps,
+    }
+}
+
+fn ids(state: &State, nodes: &[NodeId]) -> Vec<String> {
+    let graph = &state.document.model().graph;
+    nodes.iter().map(|n| marks::quoted(graph.stable_id(*n))).collect()
+}
+
+fn what(state: &State, nodes: &[NodeId]) -> String {
+    match nodes {
+        [one] => recut_core::diagnostic::printable(state.document.model().graph.stable_id(*one)).into_owned(),
+        many => plural(many.len(), "node"),
+    }
+}
+
+/// Selection, or what is under the cursor. Inputs and outputs of the model are no nodes.
+fn subjects(state: &State) -> Vec<NodeId> {
+    if state.selection.is_empty() { state.row_nodes() } else { state.selection.iter().collect() }
+}
+
+fn toggle(state: &mut State, list: MarkList, effects: &mut Vec<Effect>) {
+    // A module is marked as a module, so that the mark still holds when the model is exported again.
+    if let Some(module) = state.current_module().filter(|m| *m != ModuleId::ROOT && state.selection.is_empty()) {
+        let path = state.document.model().modules.module(module).path.to_string();
+        let edit = match list {
+            MarkList::TorchNodes => {
+                marks::toggle(state.document.config(), MarkList::TorchModules, &[marks::quoted(&path)], &format!("module {path}"))
+            }
+            // Pins are a list of nodes: a module stands there with its prefix.
+            _ => marks::toggle(state.document.config(), list, &[marks::term("module", &path)], &format!("module {path}")),
+        };
+        apply(state, edit, effects);
+        return;
+    }
+    let nodes = subjects(state);
+    if nodes.is_empty() {
+        state.note(Role::TextDim, "inputs and outputs of the model run nowhere; mark a node");
+        return;
+    }
+    if let (Some(_), true) = (state.current_wrap(), state.selection.is_empty()) {
+        state.note(Role::TextDim, "an opaque op runs its own body; W takes it apart");
+        return;
+    }
+    let edit = marks::toggle(state.document.config(), list, &ids(state, &nodes), &what(state, &nodes));
+    if apply(state, edit, effects) && !state.selection.is_empty() {
+        state.selection = NodeSet::empty(state.selection.universe());
+    }
+}
+
+/// The module that a key is about: that of the tree, of the folded row, or of the node.
+fn module_here(state: &State) -> Option<ModuleId> {
+    state
+        .current_module()
+        .or_else(|| state.current_node().map(|n| ModuleId(state.wiring.module(n))))
+        .filter(|m| *m != ModuleId::ROOT)
+}
+
+fn choose_torch(state: &mut State) {
+    let model = state.document.model().clone();
+    let config = state.document.config();
+    let mut items = Vec::new();
+    let toggled = |list, text: &str, label: String, detail: String, key| {
+        let on = marks::entries(config, list).iter().any(|t| t == text);
+        let label = if on { format!("no longer: {label}") } else { label };
+        Item::new(label, detail, Command::Edit(marks::toggle(config, list, &[text.to_owned()], text))).key(key)
+    };
+    let node = state.current_node().filter(|_| state.focus != Pane::Tree);
+    if let Some(n) = node {
+        let id = model.graph.stable_id(n);
+        items.push(toggled(MarkList::TorchNodes, &marks::quoted(id), format!("This node  {}", recut_core::diagnostic::printable(id)), String::new(), 'n'));
+    }
+    if let Some(m) = module_here(state) {
+        for (i, a) in model.modules.ancestors(m).filter(|a| *a != ModuleId::ROOT).take(4).enumerate() {
+            let module = model.modules.module(a);
+            let path = recut_core::diagnostic::printable(&module.path).into_owned();
+            let key = char::from_digit(i as u32 + 1, 10).unwrap_or('1');
+            let key = if i == 0 { 'm' } else { key };
+            let count = plural(module.total_nodes as usize, "node");
+            items.push(toggled(MarkList::TorchModules, &marks::quoted(&module.path), format!("Module  {path}"), count, key));
+        }
+        if let Some(class) = &model.modules.module(m).class {
+            let instances = model.modules.modules().iter().filter(|x| x.class.as_ref() == Some(class));
+            let (n, nodes) = instances.fold((0, 0), |(n, t), x| (n + 1, t + x.total_nodes as usize));
+            let name = recut_core::diagnostic::printable(class).into_owned();
+            let count = format!("{}, {}", plural(n, "instance"), plural(nodes, "node"));
+            items.push(toggled(MarkList::TorchModules, &marks::term("class", class), format!("Every  {name}"), count, 'c'));
+        }
+    }
+    if let Some(n) = node {
+        let op = &model.graph.node(n).op;
+        let count = model.graph.nodes().iter().filter(|x| x.op == *op).count();
+        let text = marks::term("op", &op.to_string());
+        items.push(toggled(MarkList::TorchOps, &text, format!("Every op  {}", recut_core::diagnostic::printable(&op.to_string())), plural(count, "node"), 'o'));
+    }
+    if items.is_empty() {
+        state.note(Role::TextDim, "nothing to mark under the cursor");
+        return;
+    }
+    state.layers.push(Layer::Choice(Choice { title: "Run in torch".to_owned(), body: Vec::new(), items, cursor: 0 }));
+}
+
+/// Entries of every list that match a node of `nodes`, with how many nodes each matches in all.
+fn marks_on(state: &State, nodes: &[NodeId]) -> Vec<(MarkList, String, usize)> {
+    let m = state.document.marks();
+    let lists = [
+        (MarkList::AcceleratedNodes, &m.accelerated_nodes),
+        (MarkList::TorchNodes, &m.torch_executed_nodes),
+        (MarkList::TorchModules, &m.torch_executed_modules),
+        (MarkList::TorchOps, &m.torch_executed_ops),
+        (MarkList::LeafModules, &m.leaf_modules),
+    ];
+    let mut found = Vec::new();
+    for (list, sets) in lists {
+        for (text, set) in marks::entries(state.document.config(), list).iter().zip(sets) {
+            if nodes.iter().any(|n| set.contains(*n)) {
+                found.push((list, text.clone(), set.count()));
+            }
+        }
+    }
+    found
+}
+
+fn clear(state: &mut State, effects: &mut Vec<Effect>) {
+    if let Some(id) = state.current_wrap().and_then(|w| state.document.view().wraps().get(w).map(|w| w.id.to_string())) {
+        return perform(state, Command::Unwrap(id), effects);
+    }
+    let nodes = match state.current_module().filter(|_| state.focus == Pane::Tree) {
+        Some(m) => module_nodes(state, m),
+        None => subjects(state),
+    };
+    let found = marks_on(state, &nodes);
+    if found.is_empty() {
+        state.note(Role::TextDim, "no mark places this; the line under Why here says what does");
+        return;
+    }
+    let config = state.document.config();
+    let own: std::collections::HashSet<String> = ids(state, &nodes).into_iter().collect();
+    // Pins that name just these nodes, or a rule that reaches no further than they do, go without a question.
+    let plain = |(list, text, n): &(MarkList, String, usize)| {
+        matches!(list, MarkList::TorchNodes | MarkList::AcceleratedNodes) && own.contains(text) || *n <= nodes.len()
+    };
+    if found.iter().all(plain) {
+        let mut patches = Vec::new();
+        for (list, text, _) in found.iter().rev() {
+            patches.extend(marks::remove(config, *list, text).patches);
+        }
+        // Later entries of a list first, so that the positions hold.
+        patches.sort_by_key(|p| if let Patch::Remove { index, .. } = p { std::cmp::Reverse(*index) } else { std::cmp::Reverse(0) });
+        let label = format!("clear {}", what(state, &nodes));
+        apply(state, Edit { label, patches }, effects);
+        state.selection = NodeSet::empty(state.selection.universe());
+        return;
+    }
+    let mut items: Vec<Item> = found
+        .iter()
+        .map(|(list, text, n)| {
+            let label = format!("Remove  {}", recut_core::diagnostic::printable(text));
+            Item::new(label, format!("from {}; it matches {}", marks::list_name(*list), plural(*n, "node")), Command::Edit(marks::remove(config, *list, text)))
+        })
+        .collect();
+    let edit = marks::toggle(config, MarkList::AcceleratedNodes, &ids(state, &nodes), &what(state, &nodes));
+    items.push(Item::new("Keep the rule, pin to the accelerator", plural(nodes.len(), "node"), Command::Edit(edit)).key('a'));
+    state.layers.push(Layer::Choice(Choice {
+        title: "Clear which mark?".to_owned(),
+        body: vec!["The mark comes from a rule that reaches other nodes too.".to_owned()],
+        items,
+        cursor: 0,
+    }));
+}
+
+fn module_nodes(state: &State, module: ModuleId) -> Vec<NodeId> {
+    let modules = &state.document.model().modules;
+    let mut stack = vec![module];
+    let mut nodes = Vec::new();
+    while let Some(m) = stack.pop() {
+        let m = modules.module(m);
+        nodes.extend_from_slice(&m.nodes);
+        stack.extend(&m.children);
+    }
+    nodes
+}
+
+fn leaf(state: &mut State, effects: &mut Vec<Effect>) {
+    let Some(m) = module_here(state) else {
+        state.note(Role::TextDim, "no module under the cursor");
+        return;
+    };
+    let path = state.document.model().modules.module(m).path.to_string();
+    let edit = marks::toggle(state.document.config(), MarkList::LeafModules, &[marks::quoted(&path)], &path);
+    apply(state, edit, effects);
+}
+
+fn wrap(state: &mut State) {
+    let graph = &state.document.model().graph;
+    let (select, what, name) = if !state.selection.is_empty() {
+        let nodes: Vec<NodeId> = state.selection.iter().collect();
+        let select = marks::node_selector(nodes.iter().map(|n| graph.stable_id(*n)));
+        (select, plural(nodes.len(), "selected node"), "region".to_owned())
+    } else if let (Some(a), Some(b)) = (state.range, state.current_node().filter(|_| state.focus != Pane::Tree)) {
+        let (a, b) = (a.min(b), a.max(b));
+        let (a, b) = (graph.stable_id(a), graph.stable_id(b));
+        (format!("between({}, {})", marks::term("node", a), marks::term("node", b)), "everything between the two nodes".to_owned(), "region".to_owned())
+    } else if let Some(m) = state.current_module().filter(|m| *m != ModuleId::ROOT) {
+        let module = state.document.model().modules.module(m);
+        (marks::term("module", &module.path), format!("module {}", module.path), module.name().to_owned())
+    } else if let Some(n) = state.current_node().filter(|_| state.current_wrap().is_none() && state.focus != Pane::Tree) {
+        if matches!(state.lanes.rows().get(state.cursor).map(|r| r.kind), Some(RowKind::Rule(_))) {
+            return state.note(Role::TextDim, "select nodes or a module to wrap");
+        }
+        let id = graph.stable_id(n);
+        (marks::term("node", id), format!("node {id}"), graph.node(n).op.name.to_lowercase())
+    } else {
+        return state.note(Role::TextDim, "select nodes or a module to wrap");
+    };
+    let body = vec![
+        format!("Makes {} one opaque op with several inputs and outputs.", recut_core::diagnostic::printable(&what)),
+        "Its name; ops of the same name share a definition.".to_owned(),
+    ];
+    super::ask(state, "Wrap as custom op", AskFor::Wrap, body, &name, &select);
+}
+
+fn wrap_as(state: &mut State, name: &str, select: &str, effects: &mut Vec<Effect>) {
+    let edit = marks::wrap(state.document.config(), name, select);
+    let label = edit.label.clone();
+    match state.document.apply(edit) {
+        Ok(change) => {
+            changed(state, effects);
+            state.selection = NodeSet::empty(state.selection.universe());
+            state.range = None;
+            let text = state.tell(&change);
+            state.note(Role::Success, text);
+        }
+        Err(DocumentError::Wrap(WrapError::NotConvex { path, closing, .. })) => {
+            let shown: Vec<String> = path.iter().map(|p| recut_core::diagnostic::printable(p).into_owned()).collect();
+            let wider = format!("{select} or {}", marks::node_selector(closing.iter().map(String::as_str)));
+            state.layers.push(Layer::Choice(Choice {
+                title: format!("{label}: the region is not convex"),
+                body: vec![
+                    "This path leaves the region and comes back, so it cannot be one node:".to_owned(),
+                    shown.join(" → "),
+                    format!("Adding {} closes it.", plural(closing.len(), "node")),
+                ],
+                items: vec![
+                    Item::new("Close the region and wrap", plural(closing.len(), "more node"), Command::Wrap { name: name.to_owned(), select: wider }).key('y'),
+                    Item::new("Leave it", "", Command::Nothing).key('n'),
+                ],
+                cursor: 0,
+            }));
+        }
+        Err(e) => state.note(Role::Error, e.to_string()),
+    }
+}
+
+fn select(state: &mut State) {
+    let nodes = match state.current_module().filter(|_| state.focus == Pane::Tree) {
+        Some(m) => module_nodes(state, m),
+        None => state.row_nodes(),
+    };
+    let all = nodes.iter().all(|n| state.selection.contains(*n));
+    for n in nodes {
+        if all { state.selection.remove(n) } else { drop(state.selection.insert(n)) }
+    }
+    let count = state.selection.count();
+    super::moving::step(state, 1);
+    if count > 0 {
+        state.note(Role::Info, format!("{} selected: t torch, a accelerate, w wrap, Esc drops", plural(count, "node")));
+    }
+}
+
+fn range(state: &mut State) {
+    let Some(here) = state.current_node() else { return };
+    let Some(from) = state.range.take() else {
+        state.range = Some(here);
+        state.note(Role::Info, "range begins here; v at its other end selects everything between, w wraps it");
+        return;
+    };
+    let (a, b) = (from.min(here), from.max(here));
+    let between = between(state, a, b);
+    let count = between.count();
+    if count == 0 {
+        state.note(Role::Warning, "no path leads from one end to the other");
+        return;
+    }
+    state.selection.union_with(&between);
+    state.note(Role::Info, format!("{} between the ends selected", plural(count, "node")));
+}
+
+/// Nodes on paths from `a` to `b`. Nodes are in topological order, so one sweep each way is enough.
+fn between(state: &State, a: NodeId, b: NodeId) -> NodeSet {
+    let graph = &state.document.model().graph;
+    let nodes = graph.nodes().len();
+    let mut down = NodeSet::empty(nodes);
+    down.insert(a);
+    for i in a.index() + 1..=b.index() {
+        let n = NodeId::new(i);
+        if graph.predecessors(n).any(|p| down.contains(p)) {
+            down.insert(n);
+        }
+    }
+    let mut up = NodeSet::empty(nodes);
+    if down.contains(b) {
+        up.insert(b);
+    }
+    for i in (a.index()..=b.index()).rev() {
+        let n = NodeId::new(i);
+        if up.contains(n) {
+            for p in graph.predecessors(n).filter(|p| down.contains(*p)) {
+                up.insert(p);
+            }
+        }
+    }
+    up
+}
+
+fn choose_backend(state: &mut State) {
+    let current = state.document.config().backend.clone();
+    let mark = |on: bool| if on { "now" } else { "" };
+    let mut items = vec![Item::new("none", if current.is_none() { "now: every op counts as supported" } else { "every op counts as supported" }, Command::Backend(None))];
+    for name in recut_core::support::backend_names() {
+        items.push(Item::new(name, mark(current.as_deref() == Some(name)), Command::Backend(Some(name.to_owned()))));
+    }
+    let cursor = items.iter().position(|i| current.as_deref() == Some(&*i.label)).unwrap_or(0);
+    state.layers.push(Layer::Choice(Choice {
+        title: "Backend".to_owned(),
+        body: vec!["Its capability table says which nodes can be accelerated.".to_owned()],
+        items,
+        cursor,
+    }));
+}
+
+fn choose_partitioner(state: &mut State) {
+    let p = state.document.config().partitioner.clone();
+    let mut items: Vec<Item> = Strategy::ALL
+        .into_iter()
+        .map(|s| Item::new(format!("strategy {}", s.name()), if s == p.strategy { "now" } else { "" }, Command::Strategy(s)))
+        .collect();
+    for n in [1u32, 2, 3, 5, 10, 20] {
+        items.push(Item::new(format!("min_block_size {n}"), if n == p.min_block_size { "now" } else { "" }, Command::MinBlockSize(n)));
+    }
+    items.push(Item::new(
+        "min_block_size …",
+        "another number",
+        Command::Ask(Box::new(Ask {
+            title: "min_block_size".to_owned(),
+            body: vec!["Accelerated partitions with fewer compute nodes run in torch.".to_owned()],
+            what: AskFor::MinBlockSize,
+            context: String::new(),
+            text: p.min_block_size.to_string(),
+        })),
+    ));
+    let now = format!("strategy {}, min_block_size {}", p.strategy.name(), p.min_block_size);
+    state.layers.push(Layer::Choice(Choice { title: "Partitioner".to_owned(), body: vec![now], items, cursor: 0 }));
+}

@@ -1,0 +1,143 @@
+//! The first and the last line.
+
+use ratatui::layout::Rect;
+
+use super::super::action::Action;
+use super::super::hit::{Pane, Target};
+use super::super::state::{Heat, MainView, State};
+use super::super::text::{bytes, count, flops, width};
+use super::paint::Painter;
+use crate::theme::Role;
+
+pub(super) fn draw(state: &State, p: &mut Painter<'_>, area: Rect) {
+    p.tint(area, Role::Header);
+    let y = area.y;
+    let mut x = p.put(0, y, area.width, " recut ", Role::HeaderName);
+    let model = state.document.model();
+    let name = model.path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let dirty = if state.document.is_dirty() { "*" } else { "" };
+    let numbers = &state.numbers;
+    let [acc, torch, opaque] = numbers.partitions;
+    let dot = p.glyphs().dot;
+    let mut facts: Vec<(String, &str)> = vec![(format!("{}{dirty}", recut_core::diagnostic::printable(&name)), "")];
+    facts.push((model.graph.nodes().len().to_string(), "nodes"));
+    if state.params > 0 {
+        facts.push((count(state.params), "params"));
+    }
+    if let Some(costs) = &state.costs
+        && costs.total_flops > 0
+    {
+        let text = flops(costs.total_flops);
+        let (n, unit) = text.split_once(' ').unwrap_or((&text, ""));
+        let least = if costs.open { "≥" } else { "" };
+        let least = if p.glyphs().ascii && costs.open { ">=" } else { least };
+        facts.push((format!("{least}{n} {unit}"), ""));
+    }
+    facts.push((state.document.config().backend.clone().unwrap_or_else(|| "no".to_owned()), "backend"));
+    let mut split = format!("{acc} acc {dot} {torch} torch");
+    if opaque > 0 {
+        split.push_str(&format!(" {dot} {opaque} op"));
+    }
+    facts.push((split, ""));
+    let across = if numbers.open { format!("{}+", bytes(numbers.across)) } else { bytes(numbers.across) };
+    facts.push((across, "across"));
+    for (value, unit) in facts {
+        let room = area.width.saturating_sub(x);
+        if usize::from(room) < width(&value) + unit.len() + 3 {
+            break;
+        }
+        x += 2;
+        x += p.put(x, y, area.width.saturating_sub(x), &value, Role::HeaderValue);
+        if !unit.is_empty() {
+            x += 1;
+            x += p.put(x, y, area.width.saturating_sub(x), unit, Role::Header);
+        }
+    }
+    let problems = state.problems.iter().filter(|d| d.severity > recut_core::diagnostic::Severity::Info).count();
+    if problems > 0 {
+        let text = super::super::text::plural(problems, "problem");
+        let cells = text.len() as u16 + 1;
+        if area.width.saturating_sub(x) > cells + 2 {
+            let at = p.put_right(area.right().saturating_sub(1), y, cells, &text, Role::Warning);
+            p.hits.add(Rect::new(at, y, cells, 1), Target::Action(Action::ViewProblems));
+        }
+    }
+}
+
+/// Hints of the pane that takes the keys.
+fn hints(state: &State) -> &'static [(Action, &'static str)] {
+    if !state.selection.is_empty() {
+        return &[
+            (Action::Torch, "torch"),
+            (Action::Accelerate, "accelerate"),
+            (Action::Wrap, "wrap"),
+            (Action::Cancel, "drop selection"),
+            (Action::Help, "help"),
+        ];
+    }
+    match (state.focus, state.main) {
+        (Pane::Main, MainView::Problems) => {
+            &[(Action::Open, "to the node"), (Action::ViewLanes, "lanes"), (Action::Help, "help"), (Action::Quit, "quit")]
+        }
+        (Pane::Detail, _) => &[(Action::Down, "scroll"), (Action::Open, "follow"), (Action::NextPane, "pane"), (Action::Help, "help")],
+        _ => &[
+            (Action::Torch, "torch"),
+            (Action::Accelerate, "accelerate"),
+            (Action::Wrap, "wrap"),
+            (Action::Clear, "clear"),
+            (Action::Undo, "undo"),
+            (Action::Search, "find"),
+            (Action::Run, "run"),
+            (Action::Save, "save"),
+            (Action::Palette, "commands"),
+            (Action::Help, "help"),
+            (Action::NextPane, "pane"),
+            (Action::Heat, "heat"),
+            (Action::Quit, "quit"),
+        ],
+    }
+}
+
+pub(super) fn status(state: &State, p: &mut Painter<'_>, area: Rect) {
+    p.tint(area, Role::Status);
+    let y = area.y;
+    let mut right = area.right().saturating_sub(1);
+    let rows = state.lanes.rows().len();
+    let position = format!("{}/{rows}", state.cursor + 1);
+    right = p.put_right(right, y, area.width / 2, &position, Role::TextDim).saturating_sub(2);
+    if state.heat != Heat::Placement {
+        let name = match state.heat {
+            Heat::Placement => "",
+            Heat::Time => "time",
+            Heat::Bytes => "bytes",
+            Heat::Flops => "FLOPs",
+        };
+        right = p.put_right(right, y, area.width / 2, name, Role::Heat3).saturating_sub(2);
+    }
+    if !state.pending.is_empty() {
+        let keys: Vec<String> = state.pending.iter().map(ToString::to_string).collect();
+        right = p.put_right(right, y, area.width / 2, &keys.join(" "), Role::Key).saturating_sub(2);
+    }
+    if let Some(running) = &state.running {
+        let share = running.progress.share.map_or_else(String::new, |s| format!(" {:.0} %", 100.0 * s));
+        let text = format!("running{share} {}", recut_core::diagnostic::printable(&running.progress.text));
+        right = p.put_right(right, y, area.width / 2, text.trim_end(), Role::Progress).saturating_sub(2);
+    }
+    let mut x = 1;
+    let room = |x: u16| right.saturating_sub(x);
+    if let Some(n) = &state.notice {
+        let text: String = n.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        p.put(x, y, room(x), &text, n.role);
+        return;
+    }
+    for (action, text) in hints(state) {
+        let Some(key) = state.keymap.keys_of(*action).into_iter().next() else { continue };
+        let cells = (width(&key) + 1 + width(text)) as u16;
+        if room(x) < cells {
+            break;
+        }
+        p.hits.add(Rect::new(x, y, cells, 1), Target::Action(*action));
+        x += p.put(x, y, room(x), &key, Role::Key) + 1;
+        x += p.put(x, y, room(x), text, Role::Status) + 2;
+    }
+}
