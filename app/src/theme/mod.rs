@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn a_fault_names_file_line_and_key_and_the_rest_counts() {
-        let text = "inherits = \"dark\"\n[styles]\n\"text\" = \"#zzz\"\n\"placement.torhc\" = \"red\"\n\"op\" = { fg = \"red\", blink = true }\n";
+        let text =
+            "inherits = \"dark\"\n[styles]\n\"text\" = \"#zzz\"\n\"placement.torhc\" = \"red\"\n\"op\" = { fg = \"red\", blink = true }\n";
         let (theme, warnings) = Theme::load("mine", ColorDepth::TrueColor, false, &|n| (n == "mine").then(|| text.to_owned()));
         let shown: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         assert!(shown[0].starts_with("mine:3: `text`: `#zzz` is not in the palette"), "{shown:?}");

@@ -124,7 +124,8 @@ fn palette(table: &DeTable<'_>, warn: &mut Warn<'_>) -> HashMap<String, Color> {
     palette
 }
 
-const COLOR_HELP: &str = "no colour; write \"#rrggbb\", a number from 0 to 255 in quotes, or one of the sixteen names such as \"light-blue\"";
+const COLOR_HELP: &str =
+    "no colour; write \"#rrggbb\", a number from 0 to 255 in quotes, or one of the sixteen names such as \"light-blue\"";
 
 fn color_literal(text: &str) -> Option<Color> {
     if let Some(hex) = text.strip_prefix('#') {

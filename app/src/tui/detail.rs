@@ -153,18 +153,18 @@ impl Writer<'_> {
         let name = plan.partitions.get(partition.index()).map_or("", |p| &p.name).to_owned();
         let glyph = self.state.theme.glyphs.placement(placement);
         let role = placement_role(placement);
-        self.line(vec![
-            (role, format!("{glyph} {}", placement_name(placement))),
-            (Role::TextDim, " in ".to_owned()),
-            (Role::Text, name),
-        ]);
+        self.line(vec![(role, format!("{glyph} {}", placement_name(placement))), (Role::TextDim, " in ".to_owned()), (Role::Text, name)]);
     }
 
     fn value_line(&mut self, label: &str, value: ValueId, node: Option<NodeId>) {
         let graph = &self.state.document.model().graph;
         let v = graph.value(value);
         let name = printable(&v.name).into_owned();
-        let mut spans = vec![(Role::TextDim, format!("{label:<3} ")), (Role::Text, name), (Role::Shape, format!("  {}", shape_text(self.state, value)))];
+        let mut spans = vec![
+            (Role::TextDim, format!("{label:<3} ")),
+            (Role::Text, name),
+            (Role::Shape, format!("  {}", shape_text(self.state, value))),
+        ];
         if v.dtype.is_none() || v.shape.rank().is_none() {
             if let Some(why) = recut_core::infer::why_unknown(self.state.document.model(), value) {
                 spans.push((Role::TextDim, format!("  {}", printable(&why))));
@@ -190,7 +190,11 @@ impl Writer<'_> {
         let model = self.state.document.model().clone();
         let graph = &model.graph;
         let node = graph.node(id);
-        self.line(vec![(Role::Op, node.op.to_string()), (Role::TextDim, "  ".to_owned()), (Role::TextStrong, printable(graph.stable_id(id)).into_owned())]);
+        self.line(vec![
+            (Role::Op, node.op.to_string()),
+            (Role::TextDim, "  ".to_owned()),
+            (Role::TextStrong, printable(graph.stable_id(id)).into_owned()),
+        ]);
         let plan = self.state.lanes.plan().clone();
         self.placement(plan.placement_of_node(id), plan.partition_of_node(id));
         let module = model.modules.module(node.module);
@@ -216,7 +220,8 @@ impl Writer<'_> {
         for step in self.state.document.explain(id) {
             let role = if step.decided { Role::Text } else { Role::TextDim };
             let sign = if step.decided { self.state.theme.glyphs.arrow } else { " " };
-            self.line(vec![(Role::Key, format!("{sign} ")), (Role::TextDim, format!("{} ", step.step)), (role, step.text.clone())]).indent = 4;
+            self.line(vec![(Role::Key, format!("{sign} ")), (Role::TextDim, format!("{} ", step.step)), (role, step.text.clone())])
+                .indent = 4;
         }
         self.head("Inputs");
         for (i, v) in node.inputs.iter().enumerate().take(MOST) {
@@ -295,7 +300,10 @@ impl Writer<'_> {
         for (n, p) in share.nodes.into_iter().zip([Placement::Accelerated, Placement::Torch, Placement::Opaque]) {
             if n > 0 {
                 let glyph = self.state.theme.glyphs.placement(p);
-                self.line(vec![(placement_role(p), format!("{glyph} {:<12}", placement_name(p))), (Role::Text, plural(n as usize, "node"))]);
+                self.line(vec![
+                    (placement_role(p), format!("{glyph} {:<12}", placement_name(p))),
+                    (Role::Text, plural(n as usize, "node")),
+                ]);
             }
         }
         let marks = self.state.document.config();
@@ -372,7 +380,11 @@ impl Writer<'_> {
     fn wrap(&mut self, index: usize) -> &'static str {
         let view = self.state.document.view().clone();
         let Some(w) = view.wraps().get(index) else { return "Opaque op" };
-        self.line(vec![(Role::Opaque, printable(&w.definition).into_owned()), (Role::TextDim, "  ".to_owned()), (Role::TextStrong, printable(&w.id).into_owned())]);
+        self.line(vec![
+            (Role::Opaque, printable(&w.definition).into_owned()),
+            (Role::TextDim, "  ".to_owned()),
+            (Role::TextStrong, printable(&w.id).into_owned()),
+        ]);
         if let Some(&n) = w.nodes.first() {
             let plan = self.state.lanes.plan().clone();
             self.placement(plan.placement_of_node(n), plan.partition_of_node(n));

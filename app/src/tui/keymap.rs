@@ -65,7 +65,9 @@ impl Keymap {
                 let keys: Option<Vec<Key>> = sequence.split_whitespace().map(Key::parse).collect();
                 match keys.filter(|k| !k.is_empty()) {
                     Some(keys) => sequences.push(keys),
-                    None => warn(value.span(), text, format!("`{sequence}` is no key; write e.g. \"x\", \"ctrl-x\", \"g x\", \"alt-left\"")),
+                    None => {
+                        warn(value.span(), text, format!("`{sequence}` is no key; write e.g. \"x\", \"ctrl-x\", \"g x\", \"alt-left\""))
+                    }
                 }
             }
             map.bindings.retain(|(keys, a)| *a != action && !sequences.iter().any(|s| s.starts_with(keys) || keys.starts_with(s)));
@@ -106,7 +108,10 @@ pub fn key_table_markdown() -> String {
     for &action in Action::ALL {
         if action.group() != group {
             group = action.group();
-            out.push_str(&format!("{}## {group}\n\n| Keys | Action | What it does |\n| --- | --- | --- |\n", if out.is_empty() { "" } else { "\n" }));
+            out.push_str(&format!(
+                "{}## {group}\n\n| Keys | Action | What it does |\n| --- | --- | --- |\n",
+                if out.is_empty() { "" } else { "\n" }
+            ));
         }
         let keys: Vec<String> = map.keys_of(action).iter().map(|k| format!("`{k}`")).collect();
         out.push_str(&format!("| {} | `{}` | {} |\n", keys.join(", "), action.name(), action.doc()));
@@ -134,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_users_file_rebinds_and_is_told_what_is_wrong() {
-        let (map, warnings) = Keymap::with_user_file("keys.toml", "torch = [\"m\", \"ctrl-t\"]\nrnu = \"x\"\nundo = \"hyper-z\"\nheat = \"g\"\n");
+        let (map, warnings) =
+            Keymap::with_user_file("keys.toml", "torch = [\"m\", \"ctrl-t\"]\nrnu = \"x\"\nundo = \"hyper-z\"\nheat = \"g\"\n");
         assert_eq!(map.lookup(&[Key::char('m')]), Lookup::Action(Action::Torch));
         assert_eq!(map.lookup(&[Key::char('t')]), Lookup::Unbound);
         assert_eq!(map.lookup(&[Key::char('g')]), Lookup::Action(Action::Heat));

@@ -148,7 +148,7 @@ pub fn wrap(config: &PartitionConfig, name: &str, select: &str) -> Edit {
     let definition = config.definitions.get(name).cloned().unwrap_or_else(|| WrapDefinition {
         op: "InlinedCustomOp".to_owned(),
         domain: "recut".to_owned(),
-        attributes: indexmap::IndexMap::default(),
+        attributes: Default::default(),
         body: recut_core::config::WrapBody::Graph,
     });
     if !config.definitions.contains_key(name) {
@@ -174,8 +174,7 @@ pub fn unwrap(config: &PartitionConfig, id: &str) -> Option<Edit> {
         let index = g.instances.iter().position(|i| i.id == id)?;
         Some((group, g, index, g.instances.get(index)?))
     })?;
-    let mut patches =
-        vec![Patch::RemoveWrap { definition: g.definition.clone(), instance: instance.clone(), group, index }];
+    let mut patches = vec![Patch::RemoveWrap { definition: g.definition.clone(), instance: instance.clone(), group, index }];
     if let (1, Some(d)) = (g.instances.len(), config.definitions.get(&g.definition)) {
         patches.push(Patch::Definition { name: g.definition.clone(), from: Some(d.clone()), to: None });
     }
@@ -194,13 +193,7 @@ pub fn replace(from: &PartitionConfig, to: &PartitionConfig, label: String) -> E
     for (name, d) in from.definitions.iter().rev() {
         patches.push(Patch::Definition { name: name.clone(), from: Some(d.clone()), to: None });
     }
-    let lists = [
-        MarkList::TorchOps,
-        MarkList::TorchModules,
-        MarkList::TorchNodes,
-        MarkList::AcceleratedNodes,
-        MarkList::LeafModules,
-    ];
+    let lists = [MarkList::TorchOps, MarkList::TorchModules, MarkList::TorchNodes, MarkList::AcceleratedNodes, MarkList::LeafModules];
     for list in lists {
         for (index, text) in entries(from, list).iter().enumerate().rev() {
             patches.push(Patch::Remove { list, index, text: text.clone() });

@@ -198,7 +198,7 @@ pub struct State {
     pub trail_at: usize,
     /// The last jump along an edge, so that another goes to the next one.
     pub hop: Option<(NodeId, bool, usize)>,
-    /// Nodes whose placement the last edit changed... counts edits, for caches.
+    /// Counts changes of plan, layout and measurements, so that caches know.
     pub revision: u64,
     /// Faults of theme and key files.
     pub warnings: Vec<ConfigWarning>,
@@ -488,7 +488,8 @@ impl State {
     pub(super) fn settle(&mut self) {
         let g = self.geometry();
         scroll(&mut self.offset, self.cursor, self.lanes.rows().len(), g.lanes_rows(), 3);
-        scroll(&mut self.tree.offset, self.tree.cursor, self.tree.rows().len(), g.tree_rows(), 2);
+        let tree_rows = self.tree.rows().len();
+        scroll(&mut self.tree.offset, self.tree.cursor, tree_rows, g.tree_rows(), 2);
         scroll(&mut self.problem_offset, self.problem, self.problems.len(), g.lanes_rows(), 1);
         let detail = Detail::of(self);
         if let Some(detail) = detail {

@@ -77,7 +77,18 @@ impl Lanes {
         pass.find_last_readers();
         let (port_starts, ports, dot, checkpoints, width) = pass.assign();
         let transfers = pass.transfers;
-        Self { rows: rows.rows, order: rows.order, row_of_unit: rows.row_of_unit, port_starts, ports, dot, checkpoints, width, transfers, plan }
+        Self {
+            rows: rows.rows,
+            order: rows.order,
+            row_of_unit: rows.row_of_unit,
+            port_starts,
+            ports,
+            dot,
+            checkpoints,
+            width,
+            transfers,
+            plan,
+        }
     }
 
     /// The plan it shows.

@@ -77,9 +77,9 @@ impl Wiring {
     /// Computes the sizes of all values again, under other dimensions.
     pub fn set_dims(&mut self, model: &Model, dims: &Bindings) {
         let size = |v: &recut_core::graph::Value| -> Option<u64> {
-            let bits = v.dtype?.bits()?;
+            let dtype = v.dtype?;
             let elements = v.shape.dims()?.iter().try_fold(1u64, |n, d| n.checked_mul(d.eval(dims)?))?;
-            Some(elements.checked_mul(u64::try_from(bits).ok()?)?.div_ceil(8))
+            dtype.bytes_for(elements)
         };
         self.bytes = model.graph.values().iter().map(|v| size(v).unwrap_or(UNKNOWN)).collect();
     }

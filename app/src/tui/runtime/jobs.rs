@@ -141,9 +141,7 @@ pub fn execute(request: JobRequest, look: Look, token: &CancelToken, progress: &
         Err(message) => JobEvent::Failed(message),
     };
     match request {
-        JobRequest::Run { plan, config } => {
-            done(run_job::run(&plan, &config, token, progress).map(|r| JobOutput::Run(Box::new(r))))
-        }
+        JobRequest::Run { plan, config } => done(run_job::run(&plan, &config, token, progress).map(|r| JobOutput::Run(Box::new(r)))),
         JobRequest::Costs { model, dims } => match Costs::new(&model, &dims, &stop) {
             Some(costs) => JobEvent::Done(JobOutput::Costs(Arc::new(costs))),
             None => JobEvent::Cancelled,
@@ -163,7 +161,9 @@ pub fn execute(request: JobRequest, look: Look, token: &CancelToken, progress: &
                 Err(e) => JobEvent::Failed(e),
             }
         }
-        JobRequest::Model { path } => done(recut_core::import::open(&path).map(|m| JobOutput::Model(Box::new(m))).map_err(|e| e.to_string())),
+        JobRequest::Model { path } => {
+            done(recut_core::import::open(&path).map(|m| JobOutput::Model(Box::new(m))).map_err(|e| e.to_string()))
+        }
         JobRequest::Config { path, changed } => {
             if changed && !path.exists() {
                 return JobEvent::Done(JobOutput::Nothing);

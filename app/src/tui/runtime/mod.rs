@@ -80,17 +80,11 @@ pub fn run(args: TuiArgs) -> anyhow::Result<i32> {
         None => return Ok(130),
     };
     let recovery_path = user.recovery_path(&args.model);
-    let recovered = recovery_path.as_deref().and_then(|p| super::config_file::read(p).ok()).filter(|c| c != document.config()).map(Box::new);
-    let setup =
-        Setup { document, config_path: args.config, recovery_path, recovered, theme, keymap, warnings, size: screen.size()? };
+    let recovered =
+        recovery_path.as_deref().and_then(|p| super::config_file::read(p).ok()).filter(|c| c != document.config()).map(Box::new);
+    let setup = Setup { document, config_path: args.config, recovery_path, recovered, theme, keymap, warnings, size: screen.size()? };
     let (state, effects) = State::new(setup);
-    let app = App {
-        jobs: Jobs::new(tx.clone(), depth, ascii),
-        watcher: watch(&state, &user, tx),
-        state,
-        hits: HitMap::default(),
-        screen,
-    };
+    let app = App { jobs: Jobs::new(tx.clone(), depth, ascii), watcher: watch(&state, &user, tx), state, hits: HitMap::default(), screen };
     app.run(effects, &rx)
 }
 

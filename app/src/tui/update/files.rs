@@ -159,12 +159,8 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
             }
             state.tree.measure(&state.wiring, &model.modules, &result.node_ns);
             state.hottest = result.node_ns.iter().flatten().copied().max().unwrap_or(0);
-            let mut text = format!(
-                "ran in {}: nodes {}, gap {}",
-                nanos(result.end_to_end_ns),
-                nanos(result.nodes_ns),
-                nanos(result.gap_ns())
-            );
+            let mut text =
+                format!("ran in {}: nodes {}, gap {}", nanos(result.end_to_end_ns), nanos(result.nodes_ns), nanos(result.gap_ns()));
             for r in &result.remarks {
                 text.push_str(&format!("; {}", printable(r)));
             }
@@ -228,7 +224,8 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
                     title: "Config and unsaved edits".to_owned(),
                     body: vec![format!("{shown} {why}, and there are edits that are not saved.")],
                     items: vec![
-                        Item::new("Take the file", "as one edit; u brings the unsaved edits back", Command::UseConfig { path, config }).key('y'),
+                        Item::new("Take the file", "as one edit; u brings the unsaved edits back", Command::UseConfig { path, config })
+                            .key('y'),
                         Item::new("Keep the edits", "", Command::Nothing).key('n'),
                     ],
                     cursor: 1,

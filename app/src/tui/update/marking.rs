@@ -192,10 +192,7 @@ fn toggle(state: &mut State, list: MarkList, effects: &mut Vec<Effect>) {
 
 /// The module that a key is about: that of the tree, of the folded row, or of the node.
 fn module_here(state: &State) -> Option<ModuleId> {
-    state
-        .current_module()
-        .or_else(|| state.current_node().map(|n| ModuleId(state.wiring.module(n))))
-        .filter(|m| *m != ModuleId::ROOT)
+    state.current_module().or_else(|| state.current_node().map(|n| ModuleId(state.wiring.module(n)))).filter(|m| *m != ModuleId::ROOT)
 }
 
 fn choose_torch(state: &mut State) {
@@ -210,7 +207,13 @@ fn choose_torch(state: &mut State) {
     let node = state.current_node().filter(|_| state.focus != Pane::Tree);
     if let Some(n) = node {
         let id = model.graph.stable_id(n);
-        items.push(toggled(MarkList::TorchNodes, &marks::quoted(id), format!("This node  {}", recut_core::diagnostic::printable(id)), String::new(), 'n'));
+        items.push(toggled(
+            MarkList::TorchNodes,
+            &marks::quoted(id),
+            format!("This node  {}", recut_core::diagnostic::printable(id)),
+            String::new(),
+            'n',
+        ));
     }
     if let Some(m) = module_here(state) {
         for (i, a) in model.modules.ancestors(m).filter(|a| *a != ModuleId::ROOT).take(4).enumerate() {
@@ -233,7 +236,13 @@ fn choose_torch(state: &mut State) {
         let op = &model.graph.node(n).op;
         let count = model.graph.nodes().iter().filter(|x| x.op == *op).count();
         let text = marks::term("op", &op.to_string());
-        items.push(toggled(MarkList::TorchOps, &text, format!("Every op  {}", recut_core::diagnostic::printable(&op.to_string())), plural(count, "node"), 'o'));
+        items.push(toggled(
+            MarkList::TorchOps,
+            &text,
+            format!("Every op  {}", recut_core::diagnostic::printable(&op.to_string())),
+            plural(count, "node"),
+            'o',
+        ));
     }
     if items.is_empty() {
         state.note(Role::TextDim, "nothing to mark under the cursor");
@@ -298,7 +307,11 @@ fn clear(state: &mut State, effects: &mut Vec<Effect>) {
         .iter()
         .map(|(list, text, n)| {
             let label = format!("Remove  {}", recut_core::diagnostic::printable(text));
-            Item::new(label, format!("from {}; it matches {}", marks::list_name(*list), plural(*n, "node")), Command::Edit(marks::remove(config, *list, text)))
+            Item::new(
+                label,
+                format!("from {}; it matches {}", marks::list_name(*list), plural(*n, "node")),
+                Command::Edit(marks::remove(config, *list, text)),
+            )
         })
         .collect();
     let edit = marks::toggle(config, MarkList::AcceleratedNodes, &ids(state, &nodes), &what(state, &nodes));
@@ -342,7 +355,11 @@ fn wrap(state: &mut State) {
     } else if let (Some(a), Some(b)) = (state.range, state.current_node().filter(|_| state.focus != Pane::Tree)) {
         let (a, b) = (a.min(b), a.max(b));
         let (a, b) = (graph.stable_id(a), graph.stable_id(b));
-        (format!("between({}, {})", marks::term("node", a), marks::term("node", b)), "everything between the two nodes".to_owned(), "region".to_owned())
+        (
+            format!("between({}, {})", marks::term("node", a), marks::term("node", b)),
+            "everything between the two nodes".to_owned(),
+            "region".to_owned(),
+        )
     } else if let Some(m) = state.current_module().filter(|m| *m != ModuleId::ROOT) {
         let module = state.document.model().modules.module(m);
         (marks::term("module", &module.path), format!("module {}", module.path), module.name().to_owned())
@@ -384,7 +401,12 @@ fn wrap_as(state: &mut State, name: &str, select: &str, effects: &mut Vec<Effect
                     format!("Adding {} closes it.", plural(closing.len(), "node")),
                 ],
                 items: vec![
-                    Item::new("Close the region and wrap", plural(closing.len(), "more node"), Command::Wrap { name: name.to_owned(), select: wider }).key('y'),
+                    Item::new(
+                        "Close the region and wrap",
+                        plural(closing.len(), "more node"),
+                        Command::Wrap { name: name.to_owned(), select: wider },
+                    )
+                    .key('y'),
                     Item::new("Leave it", "", Command::Nothing).key('n'),
                 ],
                 cursor: 0,
@@ -401,7 +423,11 @@ fn select(state: &mut State) {
     };
     let all = nodes.iter().all(|n| state.selection.contains(*n));
     for n in nodes {
-        if all { state.selection.remove(n) } else { drop(state.selection.insert(n)) }
+        if all {
+            state.selection.remove(n);
+        } else {
+            state.selection.insert(n);
+        }
     }
     let count = state.selection.count();
     super::moving::step(state, 1);
@@ -458,7 +484,11 @@ fn between(state: &State, a: NodeId, b: NodeId) -> NodeSet {
 fn choose_backend(state: &mut State) {
     let current = state.document.config().backend.clone();
     let mark = |on: bool| if on { "now" } else { "" };
-    let mut items = vec![Item::new("none", if current.is_none() { "now: every op counts as supported" } else { "every op counts as supported" }, Command::Backend(None))];
+    let mut items = vec![Item::new(
+        "none",
+        if current.is_none() { "now: every op counts as supported" } else { "every op counts as supported" },
+        Command::Backend(None),
+    )];
     for name in recut_core::support::backend_names() {
         items.push(Item::new(name, mark(current.as_deref() == Some(name)), Command::Backend(Some(name.to_owned()))));
     }

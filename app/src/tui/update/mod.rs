@@ -98,7 +98,14 @@ fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
         Action::Save => perform(state, Command::Save { path: None, overwrite: state.config_owned, quit: false }, effects),
         Action::SaveAs => {
             let text = state.config_path.display().to_string();
-            ask(state, "Save config as", AskFor::SaveAs, vec!["A path; relative ones start where recut was started.".to_owned()], &text, "");
+            ask(
+                state,
+                "Save config as",
+                AskFor::SaveAs,
+                vec!["A path; relative ones start where recut was started.".to_owned()],
+                &text,
+                "",
+            );
         }
         Action::OpenConfig => {
             let text = state.config_path.display().to_string();

@@ -83,8 +83,9 @@ pub(super) fn step(state: &mut State, by: isize) {
 
 /// Moves the cursor of a pane by `by` rows.
 pub(super) fn scroll(state: &mut State, pane: Pane, by: isize) {
+    let tree_rows = state.tree.rows().len();
     let (cursor, rows) = match (pane, state.main) {
-        (Pane::Tree, _) => (&mut state.tree.cursor, state.tree.rows().len()),
+        (Pane::Tree, _) => (&mut state.tree.cursor, tree_rows),
         (Pane::Main, MainView::Lanes) => (&mut state.cursor, state.lanes.rows().len()),
         (Pane::Main, MainView::Problems) => (&mut state.problem, state.problems.len()),
         (Pane::Detail, _) => (&mut state.detail_offset, state.detail.lines.len()),
@@ -112,7 +113,10 @@ fn fold(state: &mut State) {
     }
     let Some(here) = module_here(state) else { return };
     // The innermost module around the row that is not folded yet and would fold more than this row.
-    let target = model.modules.ancestors(here).find(|&m| m != ModuleId::ROOT && !state.folds.is_folded(m) && model.modules.module(m).total_nodes > 1);
+    let target = model
+        .modules
+        .ancestors(here)
+        .find(|&m| m != ModuleId::ROOT && !state.folds.is_folded(m) && model.modules.module(m).total_nodes > 1);
     match target {
         Some(m) => {
             state.folds.set(m, true);
@@ -188,7 +192,11 @@ fn look_inside(state: &mut State, wrap: usize) {
     });
     state.layers.push(Layer::List(Choice {
         title: format!("Inside {}", recut_core::diagnostic::printable(&w.id)),
-        body: vec![format!("{} of definition {}", super::super::text::plural(w.nodes.len(), "node"), recut_core::diagnostic::printable(&w.definition))],
+        body: vec![format!(
+            "{} of definition {}",
+            super::super::text::plural(w.nodes.len(), "node"),
+            recut_core::diagnostic::printable(&w.definition)
+        )],
         items: items.collect(),
         cursor: 0,
     }));
@@ -203,9 +211,11 @@ fn level(state: &mut State, fold: bool) {
     }
     let modules = model.modules.modules();
     let shown = |i: usize| state.folds.outermost(&model.modules, modules.get(i).map_or(ModuleId::ROOT, |m| m.parent)).is_none();
-    let candidates = modules.iter().enumerate().skip(1).filter(|(i, m)| {
-        m.total_nodes > 1 && shown(*i) && state.folds.is_folded(ModuleId::new(*i)) != fold
-    });
+    let candidates = modules
+        .iter()
+        .enumerate()
+        .skip(1)
+        .filter(|(i, m)| m.total_nodes > 1 && shown(*i) && state.folds.is_folded(ModuleId::new(*i)) != fold);
     let depths = candidates.clone().map(|(_, m)| m.depth);
     let Some(depth) = (if fold { depths.max() } else { depths.min() }) else {
         state.note(Role::TextDim, if fold { "everything is folded" } else { "everything is unfolded" });

@@ -34,12 +34,15 @@ const TYPED: [(&str, &str, &str); 15] = [
 #[must_use]
 pub fn commands(state: &State) -> Vec<Item> {
     let keys = |a: Action| state.keymap.keys_of(a).into_iter().next().unwrap_or_default();
-    let actions = Action::ALL.iter().filter(|a| !matches!(a, Action::Palette)).map(|&a| {
-        Item::new(format!("{}  {}", a.name(), a.doc()), keys(a), Command::Action(a))
-    });
+    let actions = Action::ALL
+        .iter()
+        .filter(|a| !matches!(a, Action::Palette))
+        .map(|&a| Item::new(format!("{}  {}", a.name(), a.doc()), keys(a), Command::Action(a)));
     let typed = TYPED.iter().map(|(name, arg, doc)| Item::new(format!("{name} {arg}  {doc}"), "", Command::Nothing));
     let themes = BUILT_IN.iter().map(|(n, _)| Item::new(format!("theme {n}"), "", Command::Theme((*n).to_owned())));
-    let backends = recut_core::support::backend_names().into_iter().map(|n| Item::new(format!("backend {n}"), "", Command::Backend(Some(n.to_owned()))));
+    let backends = recut_core::support::backend_names()
+        .into_iter()
+        .map(|n| Item::new(format!("backend {n}"), "", Command::Backend(Some(n.to_owned()))));
     actions.chain(typed).chain(themes).chain(backends).collect()
 }
 
@@ -55,7 +58,11 @@ pub fn parse_command(text: &str) -> Option<Result<Command, String>> {
         ("w", _) => Command::Save { path: path(), overwrite: false, quit: false },
         ("w!", _) => Command::Save { path: path(), overwrite: true, quit: false },
         ("wq" | "x", _) => Command::Save { path: path(), overwrite: false, quit: true },
-        ("torch" | "accelerate" | "leaf" | "unwrap" | "goto" | "wrap" | "open" | "theme" | "backend" | "strategy" | "min-block-size" | "dim", "") => {
+        (
+            "torch" | "accelerate" | "leaf" | "unwrap" | "goto" | "wrap" | "open" | "theme" | "backend" | "strategy" | "min-block-size"
+            | "dim",
+            "",
+        ) => {
             return None;
         }
         ("torch", sel) => Command::Torch(sel.to_owned()),
@@ -192,12 +199,15 @@ pub(super) fn enter(state: &mut State, mut prompt: Prompt, effects: &mut Vec<Eff
     }
     match state.matches.as_ref().filter(|m| m.text == text && m.count > 0) {
         Some(m) => {
-            let count = m.count;
-            if let Some(first) = m.nodes.iter().next() {
+            let (count, first) = (m.count, m.nodes.iter().next());
+            if let Some(first) = first {
                 state.jump(first);
             }
             let n = super::super::text::plural(count, "node");
-            state.note(Role::Info, format!("{n} match; n and N step through them, `:torch {}` marks them", recut_core::diagnostic::printable(&text)));
+            state.note(
+                Role::Info,
+                format!("{n} match; n and N step through them, `:torch {}` marks them", recut_core::diagnostic::printable(&text)),
+            );
         }
         None if text.is_empty() => {}
         None => state.note(Role::Warning, format!("no command, and nothing matches `{}`", recut_core::diagnostic::printable(&text))),

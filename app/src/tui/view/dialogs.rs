@@ -76,8 +76,10 @@ fn palette(p: &mut Painter<'_>, screen: Rect, prompt: &Prompt) {
     let inner = open(p, area, "Command or selector");
     let x = inner.x + 1 + p.put(inner.x + 1, inner.y, 2, ":", Role::Key);
     typed(p, x, inner.y, inner.right().saturating_sub(x + 1), prompt);
-    let (role, note) =
-        prompt.note.clone().unwrap_or((Role::TextDim, "op:Conv, module:layer1.*, upstream(node:x), … or a command; Tab completes".to_owned()));
+    let (role, note) = prompt
+        .note
+        .clone()
+        .unwrap_or((Role::TextDim, "op:Conv, module:layer1.*, upstream(node:x), … or a command; Tab completes".to_owned()));
     let note: String = note.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     p.put(inner.x + 1, inner.y + 1, inner.width.saturating_sub(2), &note, role);
     let rows = usize::from(inner.height.saturating_sub(2));

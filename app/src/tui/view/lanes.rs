@@ -342,7 +342,13 @@ fn node_row(state: &State, p: &mut Painter<'_>, c: &Columns, n: NodeId, y: u16, 
     p.put(c.op_x, y, c.op, &fit_end(&op, usize::from(c.op), glyphs.ellipsis), op_role);
     let name = printable(model.graph.stable_id(n));
     let selected = state.selection.contains(n);
-    let role = if selected { Role::Selected } else if matched { Role::Match } else { Role::Text };
+    let role = if selected {
+        Role::Selected
+    } else if matched {
+        Role::Match
+    } else {
+        Role::Text
+    };
     p.put(c.name_x, y, c.name, &fit_end(&name, usize::from(c.name), glyphs.ellipsis), role);
     // The module is said where it changes: that is how blocks show.
     if *module_above != Some(node.module.0) {

@@ -44,7 +44,8 @@ pub(super) fn draw(state: &State, p: &mut Painter<'_>, area: Rect) {
         x += 2;
         let share = state.tree.share(row.module);
         let uniform = share.uniform();
-        let role = uniform.map_or(Role::Text, |u| if u == recut_core::partition::Placement::Accelerated { Role::Text } else { placement_role(u) });
+        let role =
+            uniform.map_or(Role::Text, |u| if u == recut_core::partition::Placement::Accelerated { Role::Text } else { placement_role(u) });
         let sign = uniform.map_or(glyphs.dot, |u| glyphs.placement(u));
         x += p.put(x, y, room(x), sign, uniform.map_or(Role::Torch, placement_role)) + 1;
         let name = if row.module == ModuleId::ROOT {
