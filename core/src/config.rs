@@ -3,6 +3,15 @@
 //! Field order here is the order in the file. Lists keep the order in which marks were made, so that saving the same
 //! marks gives the same bytes however they were made.
 
+mod fingerprint;
+mod load;
+mod positions;
+mod save;
+
+pub use fingerprint::graph_sha256;
+pub use load::{ConfigError, ConfigErrorKind, FieldError};
+pub use save::{config_schema, write_atomically};
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -235,6 +244,7 @@ pub struct RunConfig {
     pub precision: String,
     /// Threads; the machine's cores if not given.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub threads: Option<u32>,
     /// Engines and precisions for parts, as `SEL=ENGINE[:PRECISION]`.
     #[serde(default)]
@@ -258,3 +268,6 @@ impl Default for RunConfig {
         Self { engine: cpu(), torch_engine: auto(), precision: fp32(), threads: None, overrides: Vec::new() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use crate::graph::NodeId;
 use crate::import::Imported;
 use crate::model::Model;
 use crate::partition::{Marks, Plan};
-use crate::select::SelectorIndex;
+use crate::select::{Bare, SelectorIndex};
 use crate::support::SupportMap;
 use crate::view::{View, WrapError};
 
@@ -28,6 +28,45 @@ pub enum MarkList {
     AcceleratedNodes,
     /// `leaf_modules`.
     LeafModules,
+}
+
+impl MarkList {
+    /// All lists, in the order of the config.
+    pub const ALL: [Self; 5] = [Self::TorchOps, Self::TorchModules, Self::TorchNodes, Self::AcceleratedNodes, Self::LeafModules];
+
+    /// Field of the config.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TorchOps => "torch_executed_ops",
+            Self::TorchModules => "torch_executed_modules",
+            Self::TorchNodes => "torch_executed_nodes",
+            Self::AcceleratedNodes => "accelerated_nodes",
+            Self::LeafModules => "leaf_modules",
+        }
+    }
+
+    /// How names without a prefix are read in it.
+    #[must_use]
+    pub const fn bare(self) -> Bare {
+        match self {
+            Self::TorchOps => Bare::Op,
+            Self::TorchModules | Self::LeafModules => Bare::Module,
+            Self::TorchNodes | Self::AcceleratedNodes => Bare::Node,
+        }
+    }
+
+    /// Its entries.
+    #[must_use]
+    pub fn entries(self, config: &PartitionConfig) -> &[String] {
+        match self {
+            Self::TorchOps => &config.torch_executed_ops,
+            Self::TorchModules => &config.torch_executed_modules,
+            Self::TorchNodes => &config.torch_executed_nodes,
+            Self::AcceleratedNodes => &config.accelerated_nodes,
+            Self::LeafModules => &config.leaf_modules,
+        }
+    }
 }
 
 /// One change of the config. Indices are positions in the list before the patch.

@@ -1,131 +1,50 @@
-//! The selector language: text to AST to set of nodes. Grammar: `docs/selectors.ebnf` beside this crate.
+//! The selector language: text to AST to set of nodes. Grammar: `docs/selectors.ebnf`.
+//!
+//! A [`Selector`] is parsed once and evaluated against a [`SelectorIndex`], whose parts are built when first needed, so
+//! that opening a model pays for none of them.
 
+mod ast;
+mod bare;
+mod eval;
+mod index;
+mod modules;
+mod names;
+mod nearest;
+mod onnx_aten;
+mod ops;
+mod parse;
+mod pattern;
+mod render;
+mod set;
+mod sources;
+mod torch_names;
+
+pub use ast::{Expr, Pattern, Prefix, Term};
+pub use index::SelectorIndex;
+pub use render::{
+    canonical_entry, closed_selector, selector_for_class, selector_for_module, selector_for_node, selector_for_op, selector_for_range,
+};
+pub use set::NodeSet;
+
+use crate::diagnostic::printable;
 use crate::graph::NodeId;
-use crate::model::Model;
+use crate::partition::Plan;
 
-/// A set of nodes of the main graph, as a bit per node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeSet {
-    words: Vec<u64>,
-    len: usize,
-}
-
-impl NodeSet {
-    /// The empty set over `nodes` nodes.
-    #[must_use]
-    pub fn empty(nodes: usize) -> Self {
-        Self { words: vec![0; nodes.div_ceil(64)], len: nodes }
-    }
-
-    /// All of `nodes` nodes.
-    #[must_use]
-    pub fn full(nodes: usize) -> Self {
-        let mut set = Self { words: vec![u64::MAX; nodes.div_ceil(64)], len: nodes };
-        set.trim();
-        set
-    }
-
-    /// Nodes the set ranges over (members or not).
-    #[must_use]
-    pub fn universe(&self) -> usize {
-        self.len
-    }
-
-    /// Adds `node`; says whether it was new.
-    pub fn insert(&mut self, node: NodeId) -> bool {
-        let (word, bit) = (node.index() / 64, 1u64 << (node.index() % 64));
-        let new = self.words[word] & bit == 0;
-        self.words[word] |= bit;
-        new
-    }
-
-    /// Removes `node`.
-    pub fn remove(&mut self, node: NodeId) {
-        self.words[node.index() / 64] &= !(1u64 << (node.index() % 64));
-    }
-
-    /// Whether `node` is in it.
-    #[must_use]
-    pub fn contains(&self, node: NodeId) -> bool {
-        self.words.get(node.index() / 64).is_some_and(|w| w >> (node.index() % 64) & 1 == 1)
-    }
-
-    /// Number of members.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.words.iter().map(|w| w.count_ones() as usize).sum()
-    }
-
-    /// Whether there is no member.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|&w| w == 0)
-    }
-
-    /// Members in topological order.
-    pub fn iter(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.words.iter().enumerate().flat_map(|(i, &w)| {
-            std::iter::successors((w != 0).then_some(w), |w| Some(w & (w - 1)).filter(|&w| w != 0))
-                .map(move |w| NodeId((i * 64) as u32 + w.trailing_zeros()))
-        })
-    }
-
-    /// Adds every member of `other`.
-    pub fn union_with(&mut self, other: &Self) {
-        self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a |= b);
-    }
-
-    /// Keeps only members of `other`.
-    pub fn intersect_with(&mut self, other: &Self) {
-        self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= b);
-    }
-
-    /// Removes every member of `other`.
-    pub fn subtract(&mut self, other: &Self) {
-        self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= !b);
-    }
-
-    /// Turns members into non-members and the reverse.
-    pub fn complement(&mut self) {
-        self.words.iter_mut().for_each(|w| *w = !*w);
-        self.trim();
-    }
-
-    /// The bits, 64 nodes a word.
-    #[must_use]
-    pub fn words(&self) -> &[u64] {
-        &self.words
-    }
-
-    fn trim(&mut self) {
-        if let (Some(last), true) = (self.words.last_mut(), !self.len.is_multiple_of(64)) {
-            *last &= (1 << (self.len % 64)) - 1;
-        }
-    }
-}
-
-impl FromIterator<NodeId> for NodeSet {
-    /// The set ranges over the nodes up to the largest member.
-    fn from_iter<T: IntoIterator<Item = NodeId>>(iter: T) -> Self {
-        let ids: Vec<NodeId> = iter.into_iter().collect();
-        let mut set = Self::empty(ids.iter().map(|n| n.index() + 1).max().unwrap_or(0));
-        for id in ids {
-            set.insert(id);
-        }
-        set
-    }
-}
-
-/// Which prefix a bare string gets: set by the list it stands in.
+/// How a bare string (a name without prefix) is read: set by the list it stands in.
+///
+/// Everywhere but in [`Bare::Node`], a form that leaves no doubt decides first: `aten::where`, `torch.add` and
+/// `torch.ops.aten.add.Tensor` are operators, `torch.nn.ReLU` is a class, `/layer1/Relu` is a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bare {
-    /// Resolved by its form (the `:` prompt, `torch_executed_ops`, `torch_executed_modules`).
+    /// What remains in doubt is looked up as everything; matching different nodes as two things is an error that lists
+    /// both (the `:` prompt, wraps, `--select`).
     ByForm,
-    /// `op:`.
+    /// What remains in doubt is an operator; where there is none, whatever else there is (`torch_executed_ops`).
     Op,
-    /// `module:` or `class:`, by its form.
+    /// What remains in doubt is a module path or a class; where there is none, whatever else there is
+    /// (`torch_executed_modules`, `leaf_modules`).
     Module,
-    /// `node:`.
+    /// Always a node (`torch_executed_nodes`, `accelerated_nodes`).
     Node,
 }
 
@@ -133,7 +52,7 @@ pub enum Bare {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// It is not well-formed.
-    #[error("selector `{text}`: {message} (at character {at})")]
+    #[error("selector `{}`: {message} (at character {at})", printable(.text))]
     Syntax {
         /// The selector.
         text: String,
@@ -143,7 +62,7 @@ pub enum SelectError {
         message: String,
     },
     /// A bare string could mean two things.
-    #[error("`{text}` could mean {}: write one of them", .readings.join(" or "))]
+    #[error("`{}` could mean {}: write one of them", printable(.text), .readings.join(" or "))]
     Ambiguous {
         /// The bare string.
         text: String,
@@ -151,7 +70,7 @@ pub enum SelectError {
         readings: Vec<String>,
     },
     /// The model does not tell what is asked.
-    #[error("selector `{text}`: {message}")]
+    #[error("selector `{}`: {message}", printable(.text))]
     Unanswerable {
         /// The selector.
         text: String,
@@ -163,25 +82,60 @@ pub enum SelectError {
 /// What a selector matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
-    /// The nodes.
+    /// The nodes. A node whose bodies hold a match is one of them.
     pub nodes: NodeSet,
+    /// Nodes that are in the set only because of a node in one of their bodies, with that node's stable id there.
+    pub contains: Vec<(NodeId, String)>,
     /// Remarks (`class matched by its op, since the module identity was lost`); empty where all is plain.
     pub remarks: Vec<String>,
-    /// If nothing matched: the nearest names there are, best first, at most three.
+    /// If nothing matched: the nearest names there are, as selectors, best first, at most three.
     pub nearest: Vec<String>,
 }
 
-/// What selectors look things up in: indices over one model, built once.
-#[derive(Debug)]
-pub struct SelectorIndex {
-    _private: (),
+/// What a selector may refer to besides the model.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SelectContext<'a> {
+    /// The current plan, for `partition:`.
+    pub plan: Option<&'a Plan>,
 }
 
-impl SelectorIndex {
-    /// Builds the indices. Linear in the model.
+/// A parsed selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    expr: Expr,
+    bare: Bare,
+}
+
+impl Selector {
+    /// Parses a selector; `bare` says how names without a prefix are read.
+    ///
+    /// # Errors
+    /// If the text is not well-formed.
+    pub fn parse(text: &str, bare: Bare) -> Result<Self, SelectError> {
+        Ok(Self { expr: parse::parse(text, bare == Bare::Node)?, bare })
+    }
+
+    /// The expression.
     #[must_use]
-    pub fn new(model: &Model) -> Self {
-        let _ = model;
-        todo!("selector index")
+    pub fn expr(&self) -> &Expr {
+        &self.expr
+    }
+
+    /// The nodes it selects. Linear in the model; an exact node id takes constant time once the index has been used.
+    ///
+    /// # Errors
+    /// If a bare name could mean two things, or the model or context cannot tell what is asked.
+    pub fn eval(&self, index: &SelectorIndex, context: &SelectContext<'_>) -> Result<Selected, SelectError> {
+        eval::eval(&self.expr, self.bare, index, context)
     }
 }
+
+impl std::fmt::Display for Selector {
+    /// Canonical text: it parses back to an equal selector.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.expr.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests;
