@@ -2,11 +2,19 @@
 //!
 //! Layout, plan, selectors and reports all read this one adjacency, so that an opaque node is one node everywhere.
 
+mod contract;
+mod convex;
+mod facts;
+
 use std::sync::Arc;
 
+use crate::diagnostic::printable;
 use crate::graph::{Csr, NodeId, ValueId, id};
 use crate::model::Model;
 use crate::select::NodeSet;
+
+pub(crate) use facts::Facts;
+pub use facts::is_compute;
 
 id!(
     /// Position of a unit in [`View::units`]: the topological order of the effective graph.
@@ -35,8 +43,19 @@ pub struct WrapRegion {
     pub inputs: Vec<ValueId>,
     /// Values used outside, or graph outputs, in the order they are made.
     pub outputs: Vec<ValueId>,
-    /// Weights that are used inside and outside: copied into the body.
+    /// Weights that are used inside, in first-use order: they belong to the body.
+    pub weights: Vec<ValueId>,
+    /// Those of [`WrapRegion::weights`] that are used outside too (or are graph outputs): copied into the body.
     pub shared_weights: Vec<ValueId>,
+}
+
+/// A wrap that has no unit of its own, since all its nodes lie inside another wrap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absorbed {
+    /// Instance id of the inner wrap.
+    pub inner: Arc<str>,
+    /// Instance id of the wrap around it that has a unit.
+    pub outer: Arc<str>,
 }
 
 /// The effective graph.
@@ -47,9 +66,14 @@ pub struct View {
     pub(crate) units: Vec<Unit>,
     pub(crate) unit_of: Vec<UnitId>,
     pub(crate) wraps: Vec<WrapRegion>,
+    pub(crate) absorbed: Vec<Absorbed>,
     pub(crate) preds: Csr,
     pub(crate) succs: Csr,
+    pub(crate) facts: Arc<Facts>,
 }
+
+/// Size of a value whose shape or type is open, in [`View::value_bytes`].
+pub const UNKNOWN_BYTES: u64 = u64::MAX;
 
 /// Why a region cannot be an opaque node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +87,7 @@ pub enum WrapError {
         select: String,
     },
     /// A path leaves the region and comes back.
-    #[error("wrap {id}: the region is not convex: the path {} leaves it and returns; add {} to close it", .path.join(" -> "), .closing.join(", "))]
+    #[error("wrap {id}: the region is not convex: the path {} leaves it and returns; add {} to close it", listed(.path, " -> "), listed(.closing, ", "))]
     NotConvex {
         /// The instance.
         id: String,
@@ -73,7 +97,7 @@ pub enum WrapError {
         closing: Vec<String>,
     },
     /// Two wraps share nodes.
-    #[error("wrap {id}: overlaps {other} at {}", .nodes.join(", "))]
+    #[error("wrap {id}: overlaps {other} at {}", listed(.nodes, ", "))]
     Overlap {
         /// The instance.
         id: String,
@@ -89,13 +113,24 @@ pub enum WrapError {
         id: String,
     },
     /// A value that is no tensor would cross the border.
-    #[error("wrap {id}: {} cross(es) its border and is no tensor", .values.join(", "))]
+    #[error("wrap {id}: the border may only be crossed by tensors, which these values are not: {}", listed(.values, ", "))]
     NonTensor {
         /// The instance.
         id: String,
         /// The values.
         values: Vec<String>,
     },
+}
+
+/// Names joined for a message: those from files made printable, the middle of a long list left out.
+fn listed(names: &[String], separator: &str) -> String {
+    const ENDS: usize = 4;
+    let mut parts: Vec<std::borrow::Cow<'_, str>> = names.iter().map(|n| printable(n)).collect();
+    if parts.len() > 2 * ENDS + 1 {
+        let left_out = parts.len() - 2 * ENDS;
+        parts.splice(ENDS..ENDS + left_out, [format!("… ({left_out} more)").into()]);
+    }
+    parts.join(separator)
 }
 
 impl View {
@@ -123,6 +158,12 @@ impl View {
         &self.wraps
     }
 
+    /// Wraps without a unit of their own, in the order of the requests.
+    #[must_use]
+    pub fn absorbed(&self) -> &[Absorbed] {
+        &self.absorbed
+    }
+
     /// Units that `unit` reads from, each once, ascending.
     #[must_use]
     pub fn preds(&self, unit: UnitId) -> &[UnitId] {
@@ -142,6 +183,42 @@ impl View {
             Unit::Wrap(w) => (None, &self.wraps[w as usize].nodes),
         };
         one.into_iter().chain(many.iter().copied())
+    }
+
+    /// Every value the unit reads (weights of a wrap excepted, which are in its body). May repeat.
+    pub fn reads(&self, unit: UnitId) -> impl Iterator<Item = ValueId> + '_ {
+        let (node, region): (_, &[ValueId]) = match self.unit(unit) {
+            Unit::Node(n) => (Some(self.model.graph.node(n)), &[]),
+            Unit::Wrap(w) => (None, &self.wraps[w as usize].inputs),
+        };
+        node.into_iter().flat_map(|n| n.reads()).chain(region.iter().copied())
+    }
+
+    /// Every value the unit makes that others may read.
+    pub fn makes(&self, unit: UnitId) -> impl Iterator<Item = ValueId> + '_ {
+        let (node, region): (_, &[ValueId]) = match self.unit(unit) {
+            Unit::Node(n) => (Some(self.model.graph.node(n)), &[]),
+            Unit::Wrap(w) => (None, &self.wraps[w as usize].outputs),
+        };
+        node.into_iter().flat_map(|n| n.outputs.iter().flatten().copied()).chain(region.iter().copied())
+    }
+
+    /// The unit that makes `value`; `None` for graph inputs and weights.
+    #[must_use]
+    pub fn producer(&self, value: ValueId) -> Option<UnitId> {
+        self.model.graph.producer(value).map(|n| self.unit_of(n))
+    }
+
+    /// Units that read `value`; one that reads it twice stands twice.
+    pub fn consumers(&self, value: ValueId) -> impl Iterator<Item = UnitId> + '_ {
+        self.model.graph.consumers(value).iter().map(|&n| self.unit_of(n))
+    }
+
+    /// Bytes of every value under `dims`, by [`ValueId`]; [`UNKNOWN_BYTES`] where the shape or type stays open.
+    /// Computed once per set of dimensions.
+    #[must_use]
+    pub fn value_bytes(&self, dims: &crate::expr::Bindings) -> Arc<[u64]> {
+        self.facts.value_bytes(&self.model.graph, dims)
     }
 
     /// Stable id of a unit: that of its node, or of the wrap instance.
@@ -167,13 +244,5 @@ pub struct WrapRequest {
     pub nodes: NodeSet,
 }
 
-impl View {
-    /// The effective graph under `wraps`.
-    ///
-    /// # Errors
-    /// The first wrap that cannot be contracted.
-    pub fn new(model: Arc<Model>, wraps: &[WrapRequest]) -> Result<Self, WrapError> {
-        let _ = (model, wraps);
-        todo!("view")
-    }
-}
+#[cfg(test)]
+mod tests;
