@@ -272,7 +272,7 @@ impl Evaluator<'_> {
         let matcher = Matcher::new(pattern)?;
         let mut found = Found::empty(self.index);
         for (i, p) in plan.partitions.iter().enumerate() {
-            if matcher.is_match(&p.name) {
+            if matcher.is_match(&p.name()) {
                 for n in plan.nodes(crate::partition::PartitionId::new(i)) {
                     found.nodes.insert(n);
                 }

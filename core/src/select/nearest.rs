@@ -56,7 +56,7 @@ pub(super) fn nearest(index: &SelectorIndex, prefixes: &[Prefix], text: &str, co
                 }
             }
             Prefix::Partition => {
-                context.plan.into_iter().flat_map(|p| &p.partitions).for_each(|p| search.offer(prefix, &p.name));
+                context.plan.into_iter().flat_map(|p| &p.partitions).for_each(|p| search.offer(prefix, &p.name()));
             }
         }
     }
