@@ -150,7 +150,7 @@ impl Writer<'_> {
 
     fn placement(&mut self, placement: Placement, partition: PartitionId) {
         let plan = self.state.lanes.plan();
-        let name = plan.partitions.get(partition.index()).map_or("", |p| &p.name).to_owned();
+        let name = plan.partitions.get(partition.index()).map_or_else(String::new, |p| p.name());
         let glyph = self.state.theme.glyphs.placement(placement);
         let role = placement_role(placement);
         self.line(vec![(role, format!("{glyph} {}", placement_name(placement))), (Role::TextDim, " in ".to_owned()), (Role::Text, name)]);

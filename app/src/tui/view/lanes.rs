@@ -203,7 +203,7 @@ fn rule(state: &State, p: &mut Painter<'_>, c: &Columns, area: Rect, part: recut
     let mut x = c.gutter_x + 1;
     let end = area.right().saturating_sub(1);
     let room = |x: u16| end.saturating_sub(x);
-    let label = format!(" {} {} ", p.glyphs().placement(partition.kind), partition.name);
+    let label = format!(" {} {} ", p.glyphs().placement(partition.kind), partition.name());
     x += p.put(x, y, room(x), &label, role);
     let nodes = plural(plan.units(part).len(), "node");
     x += p.put(x, y, room(x), &format!("{nodes} "), Role::Text);
