@@ -3,6 +3,16 @@
 //! A kernel is prepared once per node (attributes parsed and checked, constant inputs seen, weights packed) and then
 //! run with values. Every file here has a `TABLE`; [`registry`] joins them. What has no kernel falls back to tract.
 
+mod attrs;
+mod conv;
+mod conv_transpose;
+mod float;
+mod gemm;
+mod integer;
+mod matmul;
+mod max_pool;
+mod pool;
+mod window;
 pub mod registry;
 
 use recut_core::dtype::DType;

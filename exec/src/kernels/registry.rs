@@ -3,7 +3,14 @@
 use super::Entry;
 
 /// Kernel tables of every file, in order of preference.
-const TABLES: &[&[Entry]] = &[];
+const TABLES: &[&[Entry]] = &[
+    super::conv::TABLE,
+    super::conv_transpose::TABLE,
+    super::integer::TABLE,
+    super::matmul::TABLE,
+    super::max_pool::TABLE,
+    super::pool::TABLE,
+];
 
 /// The kernel entry for an operator under a model's operator-set version.
 #[must_use]

@@ -1,0 +1,292 @@
+//! Products and convolutions of quantized tensors: MatMulInteger, QLinearMatMul, ConvInteger and QLinearConv, exactly.
+
+use rayon::prelude::*;
+use recut_core::dtype::DType;
+
+use super::attrs::Attrs;
+use super::conv::{Shape, columns};
+use super::float::{Args, Outs, alloc, elements_mut, out, tensor_kernel, widened};
+use super::gemm::{Mat, Threads, gemm_i8};
+use super::matmul::Batches;
+use super::window::WindowAttrs;
+use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx};
+use crate::invalid;
+use crate::tensor::Tensor;
+
+pub(super) const TABLE: &[Entry] = &[
+    Entry::onnx("MatMulInteger", 10, matmul_integer),
+    Entry::onnx("QLinearMatMul", 10, qlinear_matmul),
+    Entry::onnx("ConvInteger", 10, conv_integer),
+    Entry::onnx("QLinearConv", 10, qlinear_conv),
+];
+
+/// Elements of an 8-bit tensor.
+fn bytes_of(t: &Tensor, name: &str) -> Result<Vec<f32>, KernelError> {
+    if !matches!(t.dtype(), DType::I8 | DType::U8) {
+        return invalid!("input {name} is {}, expected i8 or u8", t.dtype());
+    }
+    Ok(match t.as_slice::<i8>() {
+        Some(v) => v.iter().map(|&x| f32::from(x)).collect(),
+        None => t.as_slice::<u8>().unwrap_or_default().iter().map(|&x| f32::from(x)).collect(),
+    })
+}
+
+/// Where along a tensor a list of scales or zero points applies.
+#[derive(Clone, Copy)]
+struct Spread {
+    /// Elements that share one number.
+    inner: usize,
+    /// How many numbers.
+    count: usize,
+}
+
+/// The elements less their zero points, in `-255..=255`.
+fn centered(t: &Tensor, zero: Option<&Tensor>, spread: Spread, name: &str) -> Result<Vec<f32>, KernelError> {
+    let mut v = bytes_of(t, name)?;
+    let Some(zero) = zero else { return Ok(v) };
+    if zero.dtype() != t.dtype() {
+        return invalid!("the zero point of input {name} is {}, expected {}", zero.dtype(), t.dtype());
+    }
+    let zeros = bytes_of(zero, name)?;
+    match *zeros {
+        [z] => {
+            if z != 0.0 {
+                v.iter_mut().for_each(|x| *x -= z);
+            }
+        }
+        _ if zeros.len() == spread.count => {
+            for (chunk, z) in v.chunks_mut(spread.inner.max(1)).zip(zeros.iter().cycle()) {
+                chunk.iter_mut().for_each(|x| *x -= z);
+            }
+        }
+        _ => return invalid!("the zero point of input {name} has {} elements, expected 1 or {}", zeros.len(), spread.count),
+    }
+    Ok(v)
+}
+
+/// One zero point for each row of the left operand, or one of all.
+fn row_spread(dims: &[usize], zero: Option<&Tensor>) -> Spread {
+    let (rows, cols) = match *dims {
+        [.., r, c] => (r, c),
+        [c] => (1, c),
+        [] => (1, 1),
+    };
+    // One for each row of every batch, or the same ones for all batches.
+    let given = zero.map_or(1, Tensor::len);
+    let all = dims[..dims.len().saturating_sub(1)].iter().product::<usize>();
+    Spread { inner: cols, count: if given == all { all } else { rows } }
+}
+
+/// Operands of a product, centered: one zero point a row of A and a column of B.
+fn product(args: &Args, at: [(usize, usize); 2], names: [&str; 2]) -> Result<(Batches, Vec<i32>), KernelError> {
+    let (a, b) = (args.get(at[0].0)?, args.get(at[1].0)?);
+    let (za, zb) = (args.opt(at[0].1), args.opt(at[1].1));
+    let batches = Batches::new(a.dims(), b.dims(), false, false)?;
+    let (m, k, n) = (batches.m, batches.k, batches.n);
+    let va = centered(a, za, row_spread(a.dims(), za), names[0])?;
+    let mut spread = Spread { inner: 1, count: n };
+    let vb = match zb {
+        // [batch, 1, N]: a list of columns for every matrix.
+        Some(z) if z.len() != 1 && z.len() != n && z.len().checked_mul(k) == Some(b.len()) => {
+            let rows: Vec<f32> = bytes_of(z, names[1])?;
+            let mut v = bytes_of(b, names[1])?;
+            for (matrix, z) in v.chunks_mut((k * n).max(1)).zip(rows.chunks(n.max(1))) {
+                matrix.chunks_mut(n.max(1)).for_each(|r| r.iter_mut().zip(z).for_each(|(x, z)| *x -= z));
+            }
+            v
+        }
+        _ => {
+            spread.inner = if b.rank() == 1 { b.len() } else { 1 };
+            centered(b, zb, spread, names[1])?
+        }
+    };
+    let mut acc = vec![0i32; batches.pairs.len() * m * n];
+    for (y, &(ia, ib)) in acc.chunks_mut((m * n).max(1)).zip(&batches.pairs) {
+        gemm_i8(y, n, Mat::new(&va[ia * m * k..], m, k)?, Mat::new(&vb[ib * k * n..], k, n)?, Threads::Pool)?;
+    }
+    Ok((batches, acc))
+}
+
+fn matmul_integer(_: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
+    tensor_kernel(|_, args| {
+        let (batches, acc) = product(args, [(0, 2), (1, 3)], ["A", "B"])?;
+        Ok(out(Tensor::from_slice(&batches.dims, &acc)?))
+    })
+}
+
+/// A scale input as `f32` numbers.
+fn scales(args: &Args, i: usize, name: &str) -> Result<Vec<f32>, KernelError> {
+    let t = widened(args.get(i)?)?;
+    match t.as_slice::<f32>() {
+        Some([]) | None => invalid!("input {i} ({name}) is {} with {} elements, expected f32", t.dtype(), t.len()),
+        Some(v) => Ok(v.to_vec()),
+    }
+}
+
+/// Rounds half to even and saturates `x` to 8 bits of the type of `zero`.
+struct Requantize {
+    zero: f32,
+    low: f32,
+    high: f32,
+    dtype: DType,
+}
+
+impl Requantize {
+    fn new(zero: Option<&Tensor>, fallback: DType) -> Result<Self, KernelError> {
+        let dtype = zero.map_or(fallback, Tensor::dtype);
+        let zero = zero.map(|z| bytes_of(z, "y_zero_point")).transpose()?;
+        let zero = match zero.as_deref() {
+            None => 0.0,
+            Some([z]) => *z,
+            Some(z) => return invalid!("input y_zero_point has {} elements, expected 1", z.len()),
+        };
+        let (low, high) = if dtype == DType::I8 { (-128.0, 127.0) } else { (0.0, 255.0) };
+        Ok(Self { zero, low, high, dtype })
+    }
+
+    /// The low 8 bits of the result.
+    #[inline]
+    fn apply(&self, x: f32) -> u8 {
+        ((x.round_ties_even() + self.zero).clamp(self.low, self.high) as i32) as u8
+    }
+}
+
+fn qlinear_matmul(_: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
+    tensor_kernel(|ctx, args| {
+        let (batches, acc) = product(args, [(0, 2), (3, 5)], ["a", "b"])?;
+        let (sa, sb, sy) = (scales(args, 1, "a_scale")?, scales(args, 4, "b_scale")?, scales(args, 6, "y_scale")?);
+        let (m, n) = (batches.m, batches.n);
+        let rows = batches.pairs.len() * m;
+        let ok = |len: usize, each: usize, all: usize| len == 1 || len == each || len == all;
+        if !ok(sa.len(), m, rows) || !ok(sb.len(), n, batches.pairs.len() * n) || sy.len() != 1 {
+            return invalid!("scales of {}, {} and {} elements do not fit a product of {m}x{n}", sa.len(), sb.len(), sy.len());
+        }
+        let to = Requantize::new(args.opt(7), args.get(0)?.dtype())?;
+        let mut y = ctx.alloc(to.dtype, &batches.dims)?;
+        for (r, (y, acc)) in y.bytes_mut().chunks_mut(n.max(1)).zip(acc.chunks(n.max(1))).enumerate() {
+            let a = sa[r % sa.len()];
+            let sb = if sb.len() > n { &sb[r / m * n..] } else { &sb[..] };
+            for (c, (y, &x)) in y.iter_mut().zip(acc).enumerate() {
+                *y = to.apply(x as f32 * (a * sb[if sb.len() == 1 { 0 } else { c }] / sy[0]));
+            }
+        }
+        Ok(out(y))
+    })
+}
+
+/// Centered weights, once where they are constant.
+type Weights = Option<Vec<f32>>;
+
+fn constant_weights(ctx: &PrepareCtx<'_>, w: usize, zero: usize) -> Result<Weights, KernelError> {
+    let given = |i: usize| ctx.constants.get(i).and_then(Option::as_ref);
+    match given(w) {
+        Some(t) if given(zero).is_some() || ctx.node.input(zero).is_none() => weights(t, given(zero)).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn weights(w: &Tensor, zero: Option<&Tensor>) -> Result<Vec<f32>, KernelError> {
+    let maps = w.dims().first().copied().unwrap_or(0);
+    centered(w, zero, Spread { inner: w.len().checked_div(maps).unwrap_or(0), count: maps }, "w")
+}
+
+/// The accumulators of one convolution are given to `done` a group of one image at a time, with the first output channel.
+fn convolve(
+    x: &Tensor,
+    x_zero: Option<&Tensor>,
+    w: &[f32],
+    shape: &Shape,
+    mut done: impl FnMut(usize, usize, &[i32]) -> Result<(), KernelError>,
+) -> Result<(), KernelError> {
+    let x = centered(x, x_zero, Spread { inner: 1, count: 1 }, "x")?;
+    let win = &shape.window;
+    let (plane_in, plane_out) = (win.input_len()?, win.output_len()?);
+    let depth = shape.group_in * win.kernel_len()?;
+    let Some(len) = depth.checked_mul(plane_out).filter(|&n| n < 1 << 32) else {
+        return invalid!("a convolution with {plane_out} outputs of {depth} weights each is too large");
+    };
+    let mut cols = if win.is_pointwise() { Vec::new() } else { vec![0f32; len] };
+    let mut acc = vec![0i32; shape.group_out * plane_out];
+    for n in 0..shape.batch {
+        for g in 0..shape.groups {
+            let x = &x[(n * shape.groups + g) * shape.group_in * plane_in..][..shape.group_in * plane_in];
+            let w = Mat::new(&w[g * shape.group_out * depth..], shape.group_out, depth)?;
+            let data = if win.is_pointwise() {
+                x
+            } else {
+                // Padding is the zero point, so zero once centered.
+                columns(&mut cols, x, win, 0..win.output[0] * win.output[1], 0.0, Threads::Pool);
+                &cols
+            };
+            gemm_i8(&mut acc, plane_out, w, Mat::new(data, depth, plane_out)?, Threads::Pool)?;
+            done(n, g * shape.group_out, &acc)?;
+        }
+    }
+    Ok(())
+}
+
+fn conv_integer(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
+    let attrs = Attrs(ctx.node);
+    let (window, groups) = (WindowAttrs::new(attrs)?, attrs.size("group", 1, 1)?);
+    let ready = constant_weights(ctx, 1, 3)?;
+    tensor_kernel(move |ctx, args| {
+        let shape = Shape::new(args.get(0)?.dims(), args.get(1)?.dims(), None, groups, &window)?;
+        let fresh = if ready.is_some() { None } else { Some(weights(args.get(1)?, args.opt(3))?) };
+        let Some(w) = ready.as_ref().or(fresh.as_ref()) else { return invalid!("input w is missing") };
+        let mut y = alloc::<i32>(ctx, &shape.out_dims)?;
+        let dst = elements_mut::<i32>(&mut y)?;
+        let plane = shape.window.output_len()?;
+        if dst.is_empty() {
+            return Ok(out(y));
+        }
+        convolve(args.get(0)?, args.opt(2), w, &shape, |n, first, acc| {
+            dst[(n * shape.groups * shape.group_out + first) * plane..][..acc.len()].copy_from_slice(acc);
+            Ok(())
+        })?;
+        Ok(out(y))
+    })
+}
+
+fn qlinear_conv(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
+    let attrs = Attrs(ctx.node);
+    let (window, groups) = (WindowAttrs::new(attrs)?, attrs.size("group", 1, 1)?);
+    let ready = constant_weights(ctx, 3, 5)?;
+    tensor_kernel(move |ctx, args| qconv(ctx, args, &window, groups, ready.as_ref()))
+}
+
+fn qconv(
+    ctx: &mut RunCtx<'_>,
+    args: &Args,
+    window: &WindowAttrs,
+    groups: usize,
+    ready: Option<&Vec<f32>>,
+) -> Result<Outs, KernelError> {
+    let (x, w) = (args.get(0)?, args.get(3)?);
+    let shape = Shape::new(x.dims(), w.dims(), args.opt(8).map(Tensor::dims), groups, window)?;
+    let fresh = if ready.is_some() { None } else { Some(weights(w, args.opt(5))?) };
+    let Some(weights) = ready.or(fresh.as_ref()) else { return invalid!("input w is missing") };
+    let (sx, sw, sy) = (scales(args, 1, "x_scale")?, scales(args, 4, "w_scale")?, scales(args, 6, "y_scale")?);
+    let maps = shape.groups * shape.group_out;
+    if sx.len() != 1 || sy.len() != 1 || (sw.len() != 1 && sw.len() != maps) {
+        return invalid!("scales of {}, {} and {} elements do not fit {maps} output channels", sx.len(), sw.len(), sy.len());
+    }
+    let bias = args.opt_slice::<i32>(8)?;
+    let to = Requantize::new(args.opt(7), x.dtype())?;
+    let mut y = ctx.alloc(to.dtype, &shape.out_dims)?;
+    let plane = shape.window.output_len()?;
+    if y.is_empty() {
+        return Ok(out(y));
+    }
+    let dst = y.bytes_mut();
+    convolve(x, args.opt(2), weights, &shape, |n, first, acc| {
+        let dst = &mut dst[(n * maps + first) * plane..][..acc.len()];
+        dst.par_chunks_mut(plane).zip(acc.par_chunks(plane)).enumerate().for_each(|(m, (y, acc))| {
+            let m = first + m;
+            let scale = sx[0] * sw[if sw.len() == 1 { 0 } else { m }] / sy[0];
+            let bias = bias.map_or(0, |b| b[m]);
+            y.iter_mut().zip(acc).for_each(|(y, &a)| *y = to.apply(a.wrapping_add(bias) as f32 * scale));
+        });
+        Ok(())
+    })?;
+    Ok(out(y))
+}
