@@ -29,19 +29,16 @@ pub(super) struct Shape {
 
 impl Shape {
     /// From the sizes of X and W (`[M, C/group, kernel…]`) and, where given, of B.
-    pub(super) fn new(
-        x: &[usize],
-        w: &[usize],
-        bias: Option<&[usize]>,
-        groups: usize,
-        attrs: &WindowAttrs,
-    ) -> Result<Self, KernelError> {
+    pub(super) fn new(x: &[usize], w: &[usize], bias: Option<&[usize]>, groups: usize, attrs: &WindowAttrs) -> Result<Self, KernelError> {
         if x.len() < 3 || w.len() != x.len() {
             return invalid!("inputs X and W must have the same rank of at least 3, they have shapes {x:?} and {w:?}");
         }
         let (channels, maps) = (x[1], w[0]);
         if channels % groups != 0 || channels / groups != w[1] {
-            return invalid!("input X has {channels} channels, and W of shape {w:?} takes {} in each of {groups} groups (attribute group)", w[1]);
+            return invalid!(
+                "input X has {channels} channels, and W of shape {w:?} takes {} in each of {groups} groups (attribute group)",
+                w[1]
+            );
         }
         if maps % groups != 0 {
             return invalid!("input W has {maps} output channels, which {groups} groups (attribute group) do not divide");
@@ -65,9 +62,7 @@ fn conv(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
     let attrs = Attrs(ctx.node);
     let window = WindowAttrs::new(attrs)?;
     let groups = attrs.size("group", 1, 1)?;
-    float_kernel(ctx, move |ctx, args| {
-        by_float!(args.get(0)?.dtype(), "input 0 (X)", T => run::<T>(ctx, args, &window, groups))
-    })
+    float_kernel(ctx, move |ctx, args| by_float!(args.get(0)?.dtype(), "input 0 (X)", T => run::<T>(ctx, args, &window, groups)))
 }
 
 fn run<T: Real>(ctx: &mut RunCtx<'_>, args: &Args, attrs: &WindowAttrs, groups: usize) -> Result<Outs, KernelError> {
@@ -122,7 +117,10 @@ pub(super) fn convolve<T: Real>(
         Ok(())
     };
     if shape.batch >= threads && shape.batch > 1 {
-        return y.par_chunks_mut(maps * plane_out).enumerate().try_for_each_init(Vec::new, |scratch, (n, y)| image(scratch, n, y, Threads::One));
+        return y
+            .par_chunks_mut(maps * plane_out)
+            .enumerate()
+            .try_for_each_init(Vec::new, |scratch, (n, y)| image(scratch, n, y, Threads::One));
     }
     // The scratch is not from the pool of tensors: its size follows the tile and not the model.
     let _ = ctx;
@@ -248,5 +246,103 @@ fn depthwise<T: Real>(y: &mut [T], x: &[T], w: &[T], bias: T, win: &Window) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, Rng, close, vec_of};
+    use crate::tensor::Tensor;
+
+    /// Straight from the definition, over two spatial dimensions.
+    #[allow(clippy::too_many_arguments)]
+    fn naive(x: &Tensor, w: &Tensor, bias: &[f32], groups: usize, s: [usize; 2], d: [usize; 2], p: [usize; 4]) -> Vec<f32> {
+        let (xd, wd) = (x.dims().to_vec(), w.dims().to_vec());
+        let (x, w) = (vec_of::<f32>(x), vec_of::<f32>(w));
+        let o = |i: usize| (xd[2 + i] + p[i] + p[2 + i] - (wd[2 + i] - 1) * d[i] - 1) / s[i] + 1;
+        let mut y = Vec::new();
+        for n in 0..xd[0] {
+            for m in 0..wd[0] {
+                for (r, c) in (0..o(0)).flat_map(|r| (0..o(1)).map(move |c| (r, c))) {
+                    let mut sum = bias[m];
+                    for ci in 0..wd[1] {
+                        let channel = m / (wd[0] / groups) * wd[1] + ci;
+                        for (a, b) in (0..wd[2]).flat_map(|a| (0..wd[3]).map(move |b| (a, b))) {
+                            let (iy, ix) = ((r * s[0] + a * d[0]).wrapping_sub(p[0]), (c * s[1] + b * d[1]).wrapping_sub(p[1]));
+                            if iy < xd[2] && ix < xd[3] {
+                                sum += x[((n * xd[1] + channel) * xd[2] + iy) * xd[3] + ix] * w[((m * wd[1] + ci) * wd[2] + a) * wd[3] + b];
+                            }
+                        }
+                    }
+                    y.push(sum);
+                }
+            }
+        }
+        y
+    }
+
+    fn case(s: [usize; 2], d: [usize; 2], p: [usize; 4], groups: usize) -> Case {
+        let list = |v: &[usize]| v.iter().map(|&x| x as i64).collect::<Vec<_>>();
+        Case::new("Conv", 11).ints("strides", &list(&s)).ints("dilations", &list(&d)).ints("pads", &list(&p)).int("group", groups as i64)
+    }
+
+    #[test]
+    fn matches_the_definition() {
+        let rng = Rng::new(7);
+        for i in 0..60 {
+            let groups = [1, 1, 2, 3][i % 4];
+            let (gi, go) = (if i % 5 == 0 { 1 } else { rng.below(1, 5) }, rng.below(1, 4));
+            let k = [rng.below(1, 4), rng.below(1, 4)];
+            let (s, d) = ([rng.below(1, 4), rng.below(1, 4)], [rng.below(1, 3), rng.below(1, 3)]);
+            let p = [rng.below(0, 3), rng.below(0, 3), rng.below(0, 3), rng.below(0, 3)];
+            let x = rng.floats(&[rng.below(1, 4), gi * groups, rng.below(5, 14), rng.below(5, 30)]);
+            let w = rng.floats(&[go * groups, gi, k[0], k[1]]);
+            let b = rng.floats(&[go * groups]);
+            let want = naive(&x, &w, &vec_of(&b), groups, s, d, p);
+            close(&case(s, d, p, groups).one(&[x, w, b]).unwrap(), &want, &format!("{groups} {k:?} {s:?} {d:?} {p:?}"));
+        }
+    }
+
+    #[test]
+    fn tiles_join() {
+        let rng = Rng::new(8);
+        let (x, w) = (rng.floats(&[1, 40, 70, 65]), rng.floats(&[8, 40, 3, 3]));
+        let want = naive(&x, &w, &[0.0; 8], 1, [1, 1], [1, 1], [1, 1, 1, 1]);
+        close(&case([1, 1], [1, 1], [1; 4], 1).one(&[x, w]).unwrap(), &want, "tiles");
+    }
+
+    #[test]
+    fn same_padding_and_one_dimension() {
+        let rng = Rng::new(9);
+        let (x, w) = (rng.floats(&[1, 2, 1, 7]), rng.floats(&[3, 2, 1, 4]));
+        let want = naive(&x, &w, &[0.0; 3], 1, [1, 2], [1, 1], [0, 1, 0, 2]);
+        let (x, w) = (x.reshaped(&[1, 2, 7]).unwrap(), w.reshaped(&[3, 2, 4]).unwrap());
+        let y = Case::new("Conv", 1).text("auto_pad", "SAME_UPPER").ints("strides", &[2]).one(&[x, w]).unwrap();
+        assert_eq!(y.dims(), [1, 3, 4]);
+        close(&y, &want, "SAME_UPPER");
+    }
+
+    #[test]
+    fn bad_attributes_are_named() {
+        let rng = Rng::new(10);
+        let (x, w) = (rng.floats(&[1, 2, 5, 5]), rng.floats(&[3, 2, 3, 3]));
+        let error = |c: Case| c.one(&[x.clone(), w.clone()]).unwrap_err().to_string();
+        for (case, name) in [
+            (Case::new("Conv", 11).ints("strides", &[0, 1]), "strides"),
+            (Case::new("Conv", 11).ints("pads", &[-1, 0, 0, 0]), "pads"),
+            (Case::new("Conv", 11).ints("pads", &[i64::MAX, 0, 0, 0]), "pads"),
+            (Case::new("Conv", 11).ints("pads", &[2_000_000_000; 4]), "large"),
+            (Case::new("Conv", 11).ints("dilations", &[i64::MAX, 1]), "dilations"),
+            (Case::new("Conv", 11).ints("dilations", &[9, 1]), "window"),
+            (Case::new("Conv", 11).ints("kernel_shape", &[2, 3]), "kernel_shape"),
+            (Case::new("Conv", 11).int("group", 0), "group"),
+            (Case::new("Conv", 11).int("group", 2), "group"),
+            (Case::new("Conv", 11).text("auto_pad", "SOME"), "auto_pad"),
+        ] {
+            let e = error(case);
+            assert!(e.contains(name), "{name}: {e}");
+        }
+        let empty = Case::new("Conv", 11).one(&[rng.floats(&[0, 2, 5, 5]), w]).unwrap();
+        assert_eq!(empty.dims(), [0, 3, 3, 3]);
     }
 }

@@ -254,13 +254,7 @@ fn qlinear_conv(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
     tensor_kernel(move |ctx, args| qconv(ctx, args, &window, groups, ready.as_ref()))
 }
 
-fn qconv(
-    ctx: &mut RunCtx<'_>,
-    args: &Args,
-    window: &WindowAttrs,
-    groups: usize,
-    ready: Option<&Vec<f32>>,
-) -> Result<Outs, KernelError> {
+fn qconv(ctx: &mut RunCtx<'_>, args: &Args, window: &WindowAttrs, groups: usize, ready: Option<&Vec<f32>>) -> Result<Outs, KernelError> {
     let (x, w) = (args.get(0)?, args.get(3)?);
     let shape = Shape::new(x.dims(), w.dims(), args.opt(8).map(Tensor::dims), groups, window)?;
     let fresh = if ready.is_some() { None } else { Some(weights(w, args.opt(5))?) };
@@ -289,4 +283,46 @@ fn qconv(
         Ok(())
     })?;
     Ok(out(y))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, Rng, vec_of};
+    use crate::tensor::Tensor;
+
+    #[test]
+    fn products_of_extreme_values_are_exact() {
+        let rng = Rng::new(4);
+        let (m, k, n) = (3, 1000, 5);
+        let a = Tensor::from_slice(&[m, k], &vec![255u8; m * k]).unwrap();
+        let b = rng.bytes(&[k, n], true);
+        let (za, zb) = (Tensor::scalar(0u8), Tensor::from_slice(&[n], &[-128i8, 127, 0, 1, -1]).unwrap());
+        let y = Case::new("MatMulInteger", 10).one(&[a, b.clone(), za, zb.clone()]).unwrap();
+        let (b, z) = (vec_of::<i8>(&b), vec_of::<i8>(&zb));
+        let want: Vec<i32> = (0..m * n).map(|i| (0..k).map(|j| 255 * (i32::from(b[j * n + i % n]) - i32::from(z[i % n]))).sum()).collect();
+        assert_eq!(vec_of::<i32>(&y), want);
+    }
+
+    #[test]
+    fn convolutions_pad_with_the_zero_point() {
+        let rng = Rng::new(5);
+        let (x, w) = (rng.bytes(&[1, 2, 4, 5], false), rng.bytes(&[3, 2, 3, 3], true));
+        let inputs = [x.clone(), w.clone(), Tensor::scalar(9u8)];
+        let case = || Case::new("ConvInteger", 10).ints("pads", &[1, 1, 1, 1]);
+        let y = vec_of::<i32>(&case().one(&inputs).unwrap());
+        let (x, w) = (vec_of::<u8>(&x), vec_of::<i8>(&w));
+        let mut want = Vec::new();
+        for (m, r, c) in (0usize..60).map(|i| (i / 20, i / 5 % 4, i % 5)) {
+            let mut sum = 0;
+            for (ci, a, b) in (0usize..18).map(|i| (i / 9, i / 3 % 3, i % 3)) {
+                let (iy, ix) = ((r + a).wrapping_sub(1), (c + b).wrapping_sub(1));
+                if iy < 4 && ix < 5 {
+                    sum += (i32::from(x[(ci * 4 + iy) * 5 + ix]) - 9) * i32::from(w[m * 18 + ci * 9 + a * 3 + b]);
+                }
+            }
+            want.push(sum);
+        }
+        assert_eq!(y, want);
+        assert_eq!(vec_of::<i32>(&case().constant(true).one(&inputs).unwrap()), want, "constant weights");
+    }
 }

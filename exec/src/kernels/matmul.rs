@@ -268,3 +268,80 @@ fn gemm_op(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
         d => by_float!(d, "input 0 (A)", T => op.float::<T>(ctx, args)),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, Rng, close, vec_of};
+    use crate::tensor::Tensor;
+
+    fn naive(a: &[f32], b: &[f32], m: usize, k: usize, n: usize) -> Vec<f32> {
+        (0..m * n).map(|i| (0..k).map(|j| a[i / n * k + j] * b[j * n + i % n]).sum()).collect()
+    }
+
+    #[test]
+    fn matches_loops_on_odd_sizes() {
+        let rng = Rng::new(1);
+        for _ in 0..40 {
+            let (m, k, n) = (rng.below(1, 40), rng.below(0, 40), rng.below(1, 90));
+            let (a, b) = (rng.floats(&[m, k]), rng.floats(&[k, n]));
+            let want = naive(&vec_of(&a), &vec_of(&b), m, k, n);
+            close(&Case::new("MatMul", 13).one(&[a, b]).unwrap(), &want, &format!("{m}x{k}x{n}"));
+        }
+        let (a, b) = (rng.floats(&[1, 300]), rng.floats(&[300, 1001]));
+        close(&Case::new("MatMul", 13).one(&[a.clone(), b.clone()]).unwrap(), &naive(&vec_of(&a), &vec_of(&b), 1, 300, 1001), "a row");
+    }
+
+    #[test]
+    fn batches_broadcast_and_vectors_lose_their_dimension() {
+        let rng = Rng::new(2);
+        let (a, b) = (rng.floats(&[2, 1, 3, 4]), rng.floats(&[5, 4, 6]));
+        let y = Case::new("MatMul", 9).one(&[a.clone(), b.clone()]).unwrap();
+        assert_eq!(y.dims(), [2, 5, 3, 6]);
+        let (va, vb) = (vec_of::<f32>(&a), vec_of::<f32>(&b));
+        let want: Vec<f32> = (0..10).flat_map(|i| naive(&va[i / 5 * 12..], &vb[i % 5 * 24..], 3, 4, 6)).collect();
+        close(&y, &want, "batches");
+        assert_eq!(Case::new("MatMul", 9).one(&[rng.floats(&[4]), b.clone()]).unwrap().dims(), [5, 6]);
+        assert_eq!(Case::new("MatMul", 9).one(&[a.clone(), rng.floats(&[4])]).unwrap().dims(), [2, 1, 3]);
+        assert_eq!(Case::new("MatMul", 9).one(&[rng.floats(&[4]), rng.floats(&[4])]).unwrap().dims(), [0usize; 0]);
+        assert_eq!(Case::new("MatMul", 9).one(&[rng.floats(&[0, 4]), rng.floats(&[4, 2])]).unwrap().dims(), [0, 2]);
+        assert!(Case::new("MatMul", 9).one(&[a, rng.floats(&[5, 2])]).is_err());
+        assert!(Case::new("MatMul", 9).one(&[Tensor::scalar(1f32), b]).is_err());
+    }
+
+    #[test]
+    fn integers_do_not_round() {
+        let a = Tensor::from_slice(&[1, 2], &[i64::MAX / 3, 1]).unwrap();
+        let b = Tensor::from_slice(&[2, 1], &[3i64, 1]).unwrap();
+        assert_eq!(vec_of::<i64>(&Case::new("MatMul", 9).one(&[a, b]).unwrap()), [i64::MAX / 3 * 3 + 1]);
+    }
+
+    #[test]
+    fn gemm_transposes_scales_and_adds() {
+        let rng = Rng::new(3);
+        for (c_dims, trans) in [(vec![], 0), (vec![7], 1), (vec![5, 1], 2), (vec![1, 7], 3), (vec![5, 7], 0)] {
+            let (ta, tb) = (trans & 1, trans >> 1);
+            let a = if ta == 1 { rng.floats(&[6, 5]) } else { rng.floats(&[5, 6]) };
+            let b = if tb == 1 { rng.floats(&[7, 6]) } else { rng.floats(&[6, 7]) };
+            let c = rng.floats(&c_dims);
+            let (va, vb, vc) = (vec_of::<f32>(&a), vec_of::<f32>(&b), vec_of::<f32>(&c));
+            let want: Vec<f32> = (0..35)
+                .map(|i| {
+                    let (r, col) = (i / 7, i % 7);
+                    let ab: f32 = (0..6)
+                        .map(|k| {
+                            (if ta == 1 { va[k * 5 + r] } else { va[r * 6 + k] }) * if tb == 1 { vb[col * 6 + k] } else { vb[k * 7 + col] }
+                        })
+                        .sum();
+                    let c = match c_dims.len() {
+                        0 => vc[0],
+                        1 => vc[col],
+                        _ => vc[if c_dims[0] == 1 { 0 } else { r } * c_dims[1] + if c_dims[1] == 1 { 0 } else { col }],
+                    };
+                    0.5 * ab + 2.0 * c
+                })
+                .collect();
+            let case = Case::new("Gemm", 13).int("transA", ta).int("transB", tb as i64).float("alpha", 0.5).float("beta", 2.0);
+            close(&case.one(&[a, b, c]).unwrap(), &want, &format!("{c_dims:?} {trans}"));
+        }
+    }
+}

@@ -183,3 +183,48 @@ fn place(mut at: usize, from: &[usize], to: &[usize]) -> Option<usize> {
     }
     Some(place)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, Rng, vec_of};
+    use crate::tensor::Tensor;
+
+    #[test]
+    fn rows_and_searches_agree() {
+        let rng = Rng::new(6);
+        for _ in 0..30 {
+            let x = rng.floats(&[2, 3, rng.below(4, 12), rng.below(4, 20)]);
+            let (k, s, d) = (rng.below(2, 4) as i64, rng.below(1, 4) as i64, 1);
+            let p = rng.below(0, 2) as i64;
+            let case = || {
+                Case::new("MaxPool", 12)
+                    .ints("kernel_shape", &[k, k])
+                    .ints("strides", &[s, s])
+                    .ints("dilations", &[d, d])
+                    .ints("pads", &[p; 4])
+                    .int("ceil_mode", p)
+            };
+            let (values, both) = (case().one(&[x.clone()]).unwrap(), case().outputs(2).run(&[Some(x.clone())]).unwrap());
+            let index = vec_of::<i64>(both[1].as_ref().unwrap());
+            let source = vec_of::<f32>(&x);
+            assert_eq!(vec_of::<f32>(&values), vec_of::<f32>(both[0].as_ref().unwrap()));
+            assert_eq!(vec_of::<f32>(&values), index.iter().map(|&i| source[i as usize]).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn hostile_windows_are_errors() {
+        let x = Tensor::from_slice(&[1, 1, 2, 2], &[1f32; 4]).unwrap();
+        for case in [
+            Case::new("MaxPool", 12),
+            Case::new("MaxPool", 12).ints("kernel_shape", &[0, 1]),
+            Case::new("MaxPool", 12).ints("kernel_shape", &[3, 3]),
+            Case::new("MaxPool", 12).ints("kernel_shape", &[2, 2]).ints("strides", &[0, 1]),
+            Case::new("MaxPool", 12).ints("kernel_shape", &[2, 2]).ints("pads", &[1 << 31, 0, 0, 0]),
+            Case::new("AveragePool", 12).ints("kernel_shape", &[2, 2]).ints("pads", &[1000, 0, 0, 0]),
+            Case::new("MaxUnpool", 11).ints("kernel_shape", &[2, 2]),
+        ] {
+            assert!(case.one(&[x.clone()]).is_err());
+        }
+    }
+}

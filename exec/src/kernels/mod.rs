@@ -4,6 +4,7 @@
 //! run with values. Every file here has a `TABLE`; [`registry`] joins them. What has no kernel falls back to tract.
 
 mod attrs;
+mod codes;
 mod conv;
 mod conv_transpose;
 mod float;
@@ -12,8 +13,12 @@ mod integer;
 mod matmul;
 mod max_pool;
 mod pool;
-mod window;
+mod quantize;
 pub mod registry;
+mod rnn;
+#[cfg(test)]
+mod testing;
+mod window;
 
 use recut_core::dtype::DType;
 use recut_core::graph::Node;

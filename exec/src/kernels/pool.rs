@@ -77,9 +77,7 @@ fn average_pool(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
     let window = WindowAttrs::new(attrs)?;
     let ceil = attrs.flag("ceil_mode", false)?;
     let padded = attrs.flag("count_include_pad", false)?;
-    float_kernel(ctx, move |ctx, args| {
-        by_float!(args.get(0)?.dtype(), "input 0 (X)", T => average::<T>(ctx, args, &window, ceil, padded))
-    })
+    float_kernel(ctx, move |ctx, args| by_float!(args.get(0)?.dtype(), "input 0 (X)", T => average::<T>(ctx, args, &window, ceil, padded)))
 }
 
 fn average<T: Real>(ctx: &mut RunCtx<'_>, args: &Args, window: &WindowAttrs, ceil: bool, padded: bool) -> Result<Outs, KernelError> {

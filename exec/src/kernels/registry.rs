@@ -10,6 +10,8 @@ const TABLES: &[&[Entry]] = &[
     super::matmul::TABLE,
     super::max_pool::TABLE,
     super::pool::TABLE,
+    super::quantize::TABLE,
+    super::rnn::TABLE,
 ];
 
 /// The kernel entry for an operator under a model's operator-set version.

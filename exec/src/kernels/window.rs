@@ -65,8 +65,7 @@ impl WindowAttrs {
                 let out = n.div_ceil(s);
                 let total = (out.saturating_sub(1) * s + extent).saturating_sub(n);
                 let small = total / 2;
-                (w.begin[d], w.end[d]) =
-                    if self.auto_pad == AutoPad::SameUpper { (small, total - small) } else { (total - small, small) };
+                (w.begin[d], w.end[d]) = if self.auto_pad == AutoPad::SameUpper { (small, total - small) } else { (total - small, small) };
                 w.output[d] = out;
                 continue;
             }
@@ -80,7 +79,11 @@ impl WindowAttrs {
                 continue;
             }
             if padded < extent {
-                return invalid!("a window of {extent} (kernel {}, dilation {}) is larger than the padded input of {padded}", w.kernel[d], w.dilation[d]);
+                return invalid!(
+                    "a window of {extent} (kernel {}, dilation {}) is larger than the padded input of {padded}",
+                    w.kernel[d],
+                    w.dilation[d]
+                );
             }
             let room = padded - extent;
             let mut out = if ceil { room.div_ceil(s) } else { room / s } + 1;
