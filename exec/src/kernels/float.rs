@@ -32,8 +32,8 @@ pub(super) trait Real:
     fn wide(self) -> f64;
     fn exp(self) -> Self;
     fn tanh(self) -> Self;
-    fn sqrt(self) -> Self;
     fn abs(self) -> Self;
+    fn is_nan(self) -> bool;
     fn powf(self, p: Self) -> Self;
     fn max(self, o: Self) -> Self;
     fn min(self, o: Self) -> Self;
@@ -54,7 +54,7 @@ macro_rules! real {
             #[inline]
             fn tanh(self) -> Self { $t::tanh(self) }
             #[inline]
-            fn sqrt(self) -> Self { $t::sqrt(self) }
+            fn is_nan(self) -> bool { $t::is_nan(self) }
             #[inline]
             fn abs(self) -> Self { $t::abs(self) }
             #[inline]

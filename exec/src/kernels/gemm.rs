@@ -37,11 +37,6 @@ impl<'a, T> Mat<'a, T> {
     pub(super) fn t(self) -> Self {
         Self { rows: self.cols, cols: self.rows, row_stride: self.col_stride, col_stride: self.row_stride, ..self }
     }
-
-    /// Transposed if `yes`.
-    pub(super) fn transposed_if(self, yes: bool) -> Self {
-        if yes { self.t() } else { self }
-    }
 }
 
 fn check(len: usize, rows: usize, cols: usize, row_stride: usize, col_stride: usize) -> Result<(), KernelError> {

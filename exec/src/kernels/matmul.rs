@@ -181,6 +181,9 @@ fn fused_matmul(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
     })
 }
 
+/// Rows, depth, columns, and strides of C in the result (0 where it is broadcast), if there is one.
+type Plan = (usize, usize, usize, Option<(usize, usize)>);
+
 struct GemmAttrs {
     trans: (bool, bool),
     alpha: f64,
@@ -188,8 +191,7 @@ struct GemmAttrs {
 }
 
 impl GemmAttrs {
-    /// Rows, depth, columns, and strides of C in the result (0 where it is broadcast).
-    fn plan(&self, args: &Args) -> Result<(usize, usize, usize, Option<(usize, usize)>), KernelError> {
+    fn plan(&self, args: &Args) -> Result<Plan, KernelError> {
         let (a, b) = (args.get(0)?.dims(), args.get(1)?.dims());
         if a.len() != 2 || b.len() != 2 {
             return invalid!("inputs A and B must have rank 2, they have shapes {a:?} and {b:?}");
@@ -340,7 +342,7 @@ mod tests {
                     0.5 * ab + 2.0 * c
                 })
                 .collect();
-            let case = Case::new("Gemm", 13).int("transA", ta).int("transB", tb as i64).float("alpha", 0.5).float("beta", 2.0);
+            let case = Case::new("Gemm", 13).int("transA", ta).int("transB", tb).float("alpha", 0.5).float("beta", 2.0);
             close(&case.one(&[a, b, c]).unwrap(), &want, &format!("{c_dims:?} {trans}"));
         }
     }

@@ -154,7 +154,7 @@ fn global_run<T: Real>(ctx: &mut RunCtx<'_>, x: &Tensor, reduce: Reduce) -> Resu
                 chunks.for_each(|c| sums.iter_mut().zip(c).for_each(|(s, v)| *s += *v));
                 (sums.into_iter().sum::<T>() + rest) / T::of(plane as f64)
             }
-            Reduce::Max => x.iter().copied().fold(-T::INFINITY, |m, v| if v > m || v != v { v } else { m }),
+            Reduce::Max => x.iter().copied().fold(-T::INFINITY, |m, v| if v > m || v.is_nan() { v } else { m }),
             Reduce::Norm(p) => x.iter().map(|v| v.abs().powf(T::of(p))).sum::<T>().powf(T::of(1.0 / p)),
         };
     });

@@ -61,7 +61,7 @@ impl Layout {
     /// Index of the scale of element `i`.
     #[inline]
     fn index(&self, i: usize) -> usize {
-        if self.count == 1 && !self.blocked {
+        if self.is_uniform() {
             return 0;
         }
         let (line, lane) = (i / self.inner, i % self.inner);
@@ -69,22 +69,21 @@ impl Layout {
         if self.blocked { (line / self.len * self.count + at) * self.inner + lane } else { at }
     }
 
-    /// Elements that follow each other with the same scale; 0 if that is all.
+    /// Whether one scale is for everything.
+    fn is_uniform(&self) -> bool {
+        self.count == 1 && !self.blocked
+    }
+
+    /// Elements that follow each other with the same scale, at least 1.
     fn run(&self) -> usize {
-        if self.blocked {
-            if self.inner == 1 && self.len % self.block == 0 { self.block } else { 1 }
-        } else if self.count == 1 {
-            0
-        } else {
-            self.inner.max(1)
-        }
+        if self.blocked { if self.inner == 1 && self.len.is_multiple_of(self.block) { self.block } else { 1 } } else { self.inner.max(1) }
     }
 }
 
 /// Calls `f(scale index, output run, input run)` for all runs of equal scale, on all threads.
 fn each_run<A: Send, B: Sync>(layout: &Layout, to: &mut [A], from: &[B], f: impl Fn(usize, &mut [A], &[B]) + Sync) {
     let run = layout.run();
-    if run == 0 {
+    if layout.is_uniform() {
         to.par_chunks_mut(1 << 14).zip(from.par_chunks(1 << 14)).for_each(|(t, x)| f(0, t, x));
     } else {
         let min = (1 << 12) / run + 1;
@@ -265,11 +264,11 @@ fn dequantize(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
             };
             let job = Job { layout: &layout, scales: &scales, zeros: &zeros };
             match x.dtype() {
-                DType::I8 | DType::I4 | DType::I2 => job.run::<i8>(dst, x, |x| i64::from(x)),
-                DType::U8 | DType::U4 | DType::U2 => job.run::<u8>(dst, x, |x| i64::from(x)),
-                DType::I16 => job.run::<i16>(dst, x, |x| i64::from(x)),
-                DType::U16 => job.run::<u16>(dst, x, |x| i64::from(x)),
-                DType::I32 => job.run::<i32>(dst, x, |x| i64::from(x)),
+                DType::I8 | DType::I4 | DType::I2 => job.run::<i8>(dst, x, i64::from),
+                DType::U8 | DType::U4 | DType::U2 => job.run::<u8>(dst, x, i64::from),
+                DType::I16 => job.run::<i16>(dst, x, i64::from),
+                DType::U16 => job.run::<u16>(dst, x, i64::from),
+                DType::I32 => job.run::<i32>(dst, x, i64::from),
                 d => return invalid!("input x is {d}, which is no quantized type"),
             }
         }

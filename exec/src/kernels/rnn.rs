@@ -80,7 +80,7 @@ impl Activation {
         let Some((_, kind, alpha, beta)) = kinds.into_iter().find(|k| k.0.eq_ignore_ascii_case(name)) else {
             return invalid!("attribute activations names {:?}, which is none", recut_core::diagnostic::printable(name));
         };
-        let mut next = |default: Option<f64>, list: &mut std::slice::Iter<'_, f64>| default.map(|d| list.next().copied().unwrap_or(d));
+        let next = |default: Option<f64>, list: &mut std::slice::Iter<'_, f64>| default.map(|d| list.next().copied().unwrap_or(d));
         let (alpha, beta) = (next(alpha, alphas).unwrap_or(0.0), next(beta, betas).unwrap_or(0.0));
         Ok(Self { kind, alpha, beta })
     }
