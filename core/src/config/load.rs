@@ -132,6 +132,11 @@ impl PartitionConfig {
                 check_selector(text, list.bare(), || format!("{}[{i}]", list.name()))?;
             }
         }
+        self.validate_except_marks()
+    }
+
+    /// [`PartitionConfig::validate`] without the lists of marks, which may be long.
+    pub(crate) fn validate_except_marks(&self) -> Result<(), FieldError> {
         self.validate_wraps()?;
         if self.partitioner.min_block_size == 0 {
             return refuse("partitioner.min_block_size", "is 0, but has to be at least 1");

@@ -225,7 +225,7 @@ fn the_graph_hash_sees_structure_and_no_weights() {
     let retyped = model(&[("n", "Neg", &["x"], &["y"]), ("m", "Add", &["y", "w.b"], &["z"])]);
     let hash = graph_sha256(&a);
     assert_eq!(hash.len(), 64);
-    assert_eq!(hash, graph_sha256(&a.clone()));
+    assert_eq!(hash, graph_sha256(&a));
     for other in [renamed, rewired, retyped] {
         assert_ne!(hash, graph_sha256(&other));
     }

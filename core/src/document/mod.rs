@@ -3,17 +3,22 @@
 //! Every change, whether a key, an option or a config line asks for it, is one [`Edit`]: a patch of the config with its
 //! inverse. No node id ever enters an edit, so that undo survives a reload of the model.
 
-use std::sync::Arc;
+mod backend;
+mod edits;
+mod patch;
+mod problems;
+mod recovery;
+mod resolve;
+mod state;
+
+pub use edits::{Clear, MarkEntry};
+pub use recovery::{Recovery, RecoveryError};
+pub use state::Document;
 
 use crate::config::{PartitionConfig, PartitionerConfig, RunConfig, WrapDefinition, WrapInstance};
-use crate::diagnostic::Diagnostic;
-use crate::graph::NodeId;
-use crate::import::Imported;
-use crate::model::Model;
-use crate::partition::{Marks, Plan};
-use crate::select::{Bare, SelectorIndex};
-use crate::support::SupportMap;
-use crate::view::{View, WrapError};
+use crate::diagnostic::printable;
+use crate::select::Bare;
+use crate::view::WrapError;
 
 /// A list of selectors in the config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -70,6 +75,7 @@ impl MarkList {
 }
 
 /// One change of the config. Indices are positions in the list before the patch.
+#[expect(clippy::large_enum_variant, reason = "an edit holds few patches, and those of marks are the small ones")]
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Patch {
     /// Inserts `text` at `index`.
@@ -111,7 +117,7 @@ pub enum Patch {
         /// After.
         to: RunConfig,
     },
-    /// Sets or clears the size of a dimension.
+    /// Sets (a new one at the end) or clears the size of a dimension.
     Dim {
         /// Its name.
         name: String,
@@ -120,7 +126,16 @@ pub enum Patch {
         /// After.
         to: Option<i64>,
     },
-    /// Adds or removes a definition.
+    /// Changes the order of the entries of a map, which must hold just these.
+    Order {
+        /// The map.
+        map: ConfigMap,
+        /// Before.
+        from: Vec<String>,
+        /// After.
+        to: Vec<String>,
+    },
+    /// Adds (at the end) or removes a definition.
     Definition {
         /// Its key.
         name: String,
@@ -153,6 +168,15 @@ pub enum Patch {
     },
 }
 
+/// A map of the config, whose order is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum ConfigMap {
+    /// `definitions`.
+    Definitions,
+    /// `dims`.
+    Dims,
+}
+
 /// One undoable change with a name.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Edit {
@@ -182,8 +206,10 @@ pub struct Change {
 /// Options that are not part of the config.
 #[derive(Clone, Debug, Default)]
 pub struct DocumentOptions {
-    /// Selectors that match nothing, and conditional support, are errors.
+    /// Selectors that match nothing are errors.
     pub strict: bool,
+    /// Conditional support counts as none.
+    pub strict_support: bool,
     /// Capability table given by the user instead of a built-in one (JSON text and its file name).
     pub support_file: Option<(String, String)>,
 }
@@ -200,7 +226,7 @@ pub enum DocumentError {
         source: crate::select::SelectError,
     },
     /// A selector matches nothing, and that is to be an error.
-    #[error("{list}: `{text}` matches nothing{}", nearest_hint(.nearest))]
+    #[error("{list}: `{}` matches nothing{}", printable(.text), nearest_hint(.nearest))]
     NoMatch {
         /// The list or field it stands in.
         list: String,
@@ -232,120 +258,5 @@ pub struct ReasonStep {
     pub text: String,
 }
 
-/// A model with the config being edited.
-#[derive(Debug)]
-pub struct Document {
-    model: Arc<Model>,
-    config: PartitionConfig,
-    index: Arc<SelectorIndex>,
-    marks: Marks,
-    view: Arc<View>,
-    support: Option<SupportMap>,
-    plan: Arc<Plan>,
-}
-
-impl Document {
-    /// A document over an imported model.
-    ///
-    /// # Errors
-    /// If the config cannot be used on this model.
-    pub fn new(imported: Imported, config: PartitionConfig, options: DocumentOptions) -> Result<Self, DocumentError> {
-        let _ = (imported, config, options);
-        todo!("document")
-    }
-
-    /// The model.
-    #[must_use]
-    pub fn model(&self) -> &Arc<Model> {
-        &self.model
-    }
-
-    /// The config as edited.
-    #[must_use]
-    pub fn config(&self) -> &PartitionConfig {
-        &self.config
-    }
-
-    /// Selector indices.
-    #[must_use]
-    pub fn index(&self) -> &Arc<SelectorIndex> {
-        &self.index
-    }
-
-    /// Resolved marks.
-    #[must_use]
-    pub fn marks(&self) -> &Marks {
-        &self.marks
-    }
-
-    /// The effective graph.
-    #[must_use]
-    pub fn view(&self) -> &Arc<View> {
-        &self.view
-    }
-
-    /// What the backend says, where there is one.
-    #[must_use]
-    pub fn support(&self) -> Option<&SupportMap> {
-        self.support.as_ref()
-    }
-
-    /// The current plan.
-    #[must_use]
-    pub fn plan(&self) -> &Arc<Plan> {
-        &self.plan
-    }
-
-    /// Diagnostics of the import, of the marks (such that match nothing, inert pins) and of the plan.
-    #[must_use]
-    pub fn problems(&self) -> Vec<Diagnostic> {
-        todo!("document")
-    }
-
-    /// Applies an edit and plans again.
-    ///
-    /// # Errors
-    /// If the result would be no valid config on this model; then nothing is changed.
-    pub fn apply(&mut self, edit: Edit) -> Result<Change, DocumentError> {
-        let _ = edit;
-        todo!("document")
-    }
-
-    /// Takes back the last edit; `None` if there is none.
-    pub fn undo(&mut self) -> Option<Change> {
-        todo!("document")
-    }
-
-    /// Does the last edit that was taken back again; `None` if there is none.
-    pub fn redo(&mut self) -> Option<Change> {
-        todo!("document")
-    }
-
-    /// Puts a newly read model under the same config and history; marks are re-attached by name. What matches nothing
-    /// any more is kept and listed in [`Document::problems`].
-    ///
-    /// # Errors
-    /// If a wrap cannot be contracted any more; then the old model stays.
-    pub fn reload(&mut self, imported: Imported) -> Result<Change, DocumentError> {
-        let _ = imported;
-        todo!("document")
-    }
-
-    /// Whether the config differs from what was last saved or loaded.
-    #[must_use]
-    pub fn is_dirty(&self) -> bool {
-        todo!("document")
-    }
-
-    /// Notes that the config as it is now was saved.
-    pub fn mark_saved(&mut self) {
-        todo!("document")
-    }
-
-    /// Why `node` is where it is: every step in order, the deciding one flagged.
-    #[must_use]
-    pub fn explain(&self, node: NodeId) -> Vec<ReasonStep> {
-        let _ = node;
-        todo!("document")
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -130,6 +130,32 @@ impl Selector {
     }
 }
 
+impl Selector {
+    /// The nodes of each single module instance that it matches, if it is one name of modules or classes: outermost
+    /// ones only, and call by call where the file tells calls apart. `None` if it is anything else.
+    ///
+    /// # Errors
+    /// As [`Selector::eval`].
+    pub fn instances(&self, index: &SelectorIndex) -> Result<Option<Vec<NodeSet>>, SelectError> {
+        let Expr::Term(Term { prefix, pattern }) = &self.expr else { return Ok(None) };
+        let readings = match prefix.or_else(|| bare::certain(pattern, self.bare)) {
+            Some(p) => vec![p],
+            None => bare::readings(pattern, self.bare),
+        };
+        for p in readings {
+            if !matches!(p, Prefix::Module | Prefix::Class) {
+                continue;
+            }
+            let found = modules::instances(index, pattern, p == Prefix::Class)
+                .map_err(|message| SelectError::Unanswerable { text: self.to_string(), message })?;
+            if found.as_ref().is_none_or(|sets| !sets.is_empty()) {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}
+
 impl std::fmt::Display for Selector {
     /// Canonical text: it parses back to an equal selector.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

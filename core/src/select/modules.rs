@@ -15,29 +15,8 @@ use crate::modules::ModuleId;
 
 /// The modules whose path matches, with everything below; `shared@1` is one call of a module.
 pub(super) fn by_path(index: &SelectorIndex, pattern: &Pattern) -> Result<Found, String> {
-    let (pattern, call) = match pattern {
-        Pattern::Glob(s) => match s.rsplit_once('@').and_then(|(path, call)| Some((path, call.parse::<u32>().ok()?))) {
-            Some((path, call)) => (Pattern::from_word(path), Some(call)),
-            None => (pattern.clone(), None),
-        },
-        _ => (pattern.clone(), None),
-    };
-    let modules = index.model().modules.modules();
-    let mut inside = vec![false; modules.len()];
-    match &pattern {
-        Pattern::Literal(path) => {
-            if let Some(m) = index.module(path) {
-                inside[m.index()] = true;
-            }
-        }
-        pattern => {
-            let matcher = Matcher::new(pattern)?;
-            for (flag, module) in inside.iter_mut().zip(modules) {
-                *flag = matcher.is_match(&module.path);
-            }
-        }
-    }
-    let mut found = nodes_within(index, inside);
+    let (pattern, call) = split_call(pattern);
+    let mut found = nodes_within(index, matching_paths(index, &pattern)?);
     if let Some(call) = call
         && !found.nodes.is_empty()
     {
@@ -47,6 +26,65 @@ pub(super) fn by_path(index: &SelectorIndex, pattern: &Pattern) -> Result<Found,
         found.remarks.extend(remark);
     }
     Ok(found)
+}
+
+/// The pattern without `@1`, and that number.
+fn split_call(pattern: &Pattern) -> (Pattern, Option<u32>) {
+    let Pattern::Glob(s) = pattern else { return (pattern.clone(), None) };
+    match s.rsplit_once('@').and_then(|(path, call)| Some((path, call.parse::<u32>().ok()?))) {
+        Some((path, call)) => (Pattern::from_word(path), Some(call)),
+        None => (pattern.clone(), None),
+    }
+}
+
+/// A flag for every module: whether its path matches.
+fn matching_paths(index: &SelectorIndex, pattern: &Pattern) -> Result<Vec<bool>, String> {
+    let modules = index.model().modules.modules();
+    if let Pattern::Literal(path) = pattern {
+        let mut flags = vec![false; modules.len()];
+        if let Some(m) = index.module(path) {
+            flags[m.index()] = true;
+        }
+        return Ok(flags);
+    }
+    let matcher = Matcher::new(pattern)?;
+    Ok(modules.iter().map(|m| matcher.is_match(&m.path)).collect())
+}
+
+/// A flag for every module: whether its class matches.
+fn matching_classes(index: &SelectorIndex, query: &ClassQuery) -> Vec<bool> {
+    let mut decided: HashMap<&str, bool> = HashMap::new();
+    let mut is_match = |class| *decided.entry(class).or_insert_with(|| query.is_match(class));
+    index.model().modules.modules().iter().map(|m| m.class.as_deref().is_some_and(&mut is_match)).collect()
+}
+
+/// The nodes of each module that matches by path or class, where one lies in another only those of the outer; a module
+/// whose calls the file tells apart gives a set for each call. Nothing if single calls are asked for.
+pub(super) fn instances(index: &SelectorIndex, pattern: &Pattern, by_class: bool) -> Result<Option<Vec<NodeSet>>, String> {
+    let flags = if by_class {
+        matching_classes(index, &ClassQuery::new(pattern)?)
+    } else if split_call(pattern).1.is_some() {
+        return Ok(None);
+    } else {
+        matching_paths(index, pattern)?
+    };
+    let model = index.model();
+    let modules = model.modules.modules();
+    // The outermost matching module around each module; parents stand before their children.
+    let mut outermost: Vec<Option<ModuleId>> = Vec::with_capacity(modules.len());
+    let mut sets: BTreeMap<(ModuleId, Option<u32>), NodeSet> = BTreeMap::new();
+    for (i, module) in modules.iter().enumerate() {
+        let around = outermost.get(module.parent.index()).copied().flatten();
+        let root = around.or_else(|| flags[i].then(|| ModuleId::new(i)));
+        outermost.push(root);
+        if let Some(root) = root {
+            for &n in &module.nodes {
+                let set = sets.entry((root, model.graph.node(n).call)).or_insert_with(|| NodeSet::empty(model.graph.nodes().len()));
+                set.insert(n);
+            }
+        }
+    }
+    Ok(Some(sets.into_values().collect()))
 }
 
 /// The nodes of the flagged modules and all modules below them.
@@ -183,12 +221,7 @@ impl ClassQuery {
 pub(super) fn by_class(index: &SelectorIndex, pattern: &Pattern) -> Result<Found, String> {
     let query = ClassQuery::new(pattern)?;
     let modules = index.model().modules.modules();
-    let mut decided: HashMap<&str, bool> = HashMap::new();
-    let inside = modules
-        .iter()
-        .map(|m| m.class.as_deref().is_some_and(|class| *decided.entry(class).or_insert_with(|| query.is_match(class))))
-        .collect();
-    let mut found = nodes_within(index, inside);
+    let mut found = nodes_within(index, matching_classes(index, &query));
 
     let graph = &index.model().graph;
     let lost = |m: ModuleId| modules.get(m.index()).is_none_or(|m| m.class.is_none());
