@@ -1,1 +1,3 @@
 //! Types of every `--json` output, shared by the terminal app and the command line.
+
+pub mod inspect;

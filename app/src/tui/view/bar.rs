@@ -71,7 +71,8 @@ fn segments(state: &State, p: &mut Painter<'_>, y: u16, left: u16, cells: usize,
         for c in 0..size {
             p.glyph(x + c, y, fill, style);
         }
-        let short = part.name.strip_prefix("run_on_").unwrap_or(&part.name);
+        let name = part.name();
+        let short = name.strip_prefix("run_on_").unwrap_or(&name);
         let label = format!(" {short} ");
         if usize::from(size) >= label.len() + 2 {
             let at = x + (size - label.len() as u16) / 2;

@@ -386,7 +386,7 @@ fn marks(state: &State, p: &mut Painter<'_>, c: &Columns, row: &Row, y: u16) {
         Some(Rule::TorchOp(_)) => ("o", Role::Torch),
         Some(Rule::Unsupported | Rule::ConditionalStrict | Rule::Contains(_)) => ("!", Role::Torch),
         Some(Rule::NonTensorInput | Rule::NonTensorOutput | Rule::MinBlockSize | Rule::AtomicGroup(_)) => ("-", Role::Torch),
-        Some(Rule::Default | Rule::Wrap(_)) | None => return,
+        Some(Rule::Default | Rule::Wrap(_) | Rule::ForeignOp) | None => return,
     };
     p.put(x + 1, y, 1, pin.0, pin.1);
 }
