@@ -1,13 +1,14 @@
 //! What every engine is: prepares a subgraph once, runs it many times, tells an observer what it does.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use recut_core::expr::Bindings;
 use recut_core::graph::{NodeId, ValueId};
 use recut_core::model::Model;
 
+use crate::kernels::BufferPool;
 use crate::tensor::Value;
 
 /// A part of a model that one engine runs: a partition, or the whole.
@@ -47,19 +48,91 @@ pub struct Capabilities {
 
 /// Asks a run to stop. Checked between nodes, and by long kernels.
 #[derive(Clone, Debug, Default)]
-pub struct CancelToken(Arc<AtomicBool>);
+pub struct CancelToken {
+    flag: Arc<AtomicBool>,
+    parent: Option<Arc<AtomicBool>>,
+}
 
 impl CancelToken {
     /// Asks.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.flag.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked.
+    /// Whether it, or the token it is a child of, was asked.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.flag.load(Ordering::Relaxed) || self.parent.as_ref().is_some_and(|p| p.load(Ordering::Relaxed))
     }
+
+    /// A token that is cancelled with this one, and can be cancelled without it.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self { flag: Arc::default(), parent: Some(self.flag.clone()) }
+    }
+}
+
+/// Where computing happens: a named thread pool and recycled allocations. Shared by engines, sessions and runs.
+#[derive(Debug)]
+pub struct ExecContext {
+    pool: rayon::ThreadPool,
+    buffers: Mutex<Vec<BufferPool>>,
+}
+
+/// Stack of a compute thread: bodies of control flow recurse (importers cap the nesting), and so do some kernels.
+const STACK_BYTES: usize = 16 << 20;
+
+/// Start of the names of compute threads.
+pub const THREAD_PREFIX: &str = "recut-compute-";
+
+impl ExecContext {
+    /// A pool of this many threads; as many as the process may use if `None` or 0.
+    ///
+    /// # Errors
+    /// If the system gives no threads.
+    pub fn new(threads: Option<usize>) -> Result<Arc<Self>, RunError> {
+        let threads = threads.filter(|&n| n > 0).unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("{THREAD_PREFIX}{i}"))
+            .stack_size(STACK_BYTES)
+            .build()
+            .map_err(|e| RunError::Engine { engine: "cpu".into(), partition: "the model".into(), message: format!("no threads: {e}") })?;
+        Ok(Arc::new(Self { pool, buffers: Mutex::default() }))
+    }
+
+    /// Number of threads.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// Runs `f` on the pool; rayon calls inside use it.
+    pub fn install<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+        self.pool.install(f)
+    }
+
+    /// Runs `f` with recycled allocations that nobody else uses meanwhile.
+    pub(crate) fn with_buffers<R>(&self, f: impl FnOnce(&mut BufferPool) -> R) -> R {
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let result = f(&mut buffers);
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
+        result
+    }
+
+    /// Gives all recycled allocations back to the system.
+    pub fn trim(&self) {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// Runs `f`; a panic becomes its text. A panic hook can tell such panics by the thread's name ([`THREAD_PREFIX`]) and
+/// stay silent.
+pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| payload.downcast_ref::<String>().cloned());
+        format!("it panicked: {}", text.unwrap_or_else(|| "no message".to_owned()))
+    })
 }
 
 /// Which node an event is about: the path from the main graph inwards.
@@ -72,18 +145,28 @@ pub struct NodeRef {
 }
 
 /// Told what a run does. Every call must be cheap: it happens between nodes.
-pub trait Observer {
+pub trait Observer: Send {
     /// A node ran. Preparation (compilation, packing, shape-dependent setup) is outside of this time.
     fn node(&mut self, node: NodeRef, start: Instant, end: Instant, output_bytes: usize);
 
-    /// Bytes of all live values, after a node.
+    /// The subgraph ran as one: for engines that do not tell nodes apart.
+    fn whole(&mut self, start: Instant, end: Instant, output_bytes: usize) {
+        let _ = (start, end, output_bytes);
+    }
+
+    /// Bytes of all live values, at the end of a node (what it read and what it made both counted).
     fn live_bytes(&mut self, bytes: usize) {
         let _ = bytes;
     }
 
-    /// Values of `--dump`: called for every output if [`Observer::wants_values`].
+    /// A value that [`Observer::wants_value`] was asked for and answered with yes.
     fn value(&mut self, value: ValueId, data: &Value) {
         let _ = (value, data);
+    }
+
+    /// Whether any value is wanted: where not, [`Observer::wants_value`] is not asked.
+    fn wants_values(&self) -> bool {
+        false
     }
 
     /// Whether [`Observer::value`] is to be called for this value.
@@ -155,6 +238,14 @@ pub enum RunError {
         partition: String,
         /// What is wrong.
         message: String,
+    },
+    /// It took longer than was allowed.
+    #[error("stopped after {seconds} s, the time limit, in {partition}: allow more time, or run fewer repeats")]
+    TimedOut {
+        /// The partition that was running.
+        partition: String,
+        /// The limit.
+        seconds: f64,
     },
     /// It was asked to stop.
     #[error("cancelled")]

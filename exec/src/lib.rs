@@ -3,6 +3,7 @@
 //! Planning happens in `recut-core`; this crate takes a finished plan. [`runner`] runs the partitions of a plan, each on
 //! an [`engine::Engine`]; the embedded one is [`engines::cpu`], a node-by-node executor over the [`kernels`].
 
+pub mod axis;
 pub mod engine;
 pub mod engines;
 pub mod io;

@@ -1,1 +1,4 @@
 //! The engines.
+
+pub mod cpu;
+pub mod tract;

@@ -3,6 +3,8 @@
 //! A kernel is prepared once per node (attributes parsed and checked, constant inputs seen, weights packed) and then
 //! run with values. Every file here has a `TABLE`; [`registry`] joins them. What has no kernel falls back to tract.
 
+#![allow(clippy::needless_pass_by_value, reason = "kernels are given their inputs by value, since some take them over")]
+
 mod attrs;
 mod codes;
 mod conv;
@@ -14,8 +16,10 @@ mod matmul;
 mod max_pool;
 mod pool;
 mod quantize;
+pub mod opset;
 pub mod registry;
 mod rnn;
+pub mod sequence;
 #[cfg(test)]
 mod testing;
 mod window;
@@ -79,8 +83,14 @@ impl BufferPool {
     #[must_use]
     pub fn take(&mut self, len: usize) -> Buffer {
         // A much larger buffer would hide the true peak and waste cache.
-        let fit = self.free.range_mut(len..=len.saturating_mul(2).max(4096)).find(|(_, v)| !v.is_empty());
-        match fit.and_then(|(_, v)| v.pop()) {
+        let Some((&capacity, fit)) = self.free.range_mut(len..=len.saturating_mul(2).max(4096)).next() else {
+            return Buffer::zeroed(len);
+        };
+        let buffer = fit.pop();
+        if fit.is_empty() {
+            self.free.remove(&capacity);
+        }
+        match buffer {
             Some(b) => {
                 self.held -= b.capacity();
                 b.with_len(len)

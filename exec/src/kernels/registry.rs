@@ -12,6 +12,7 @@ const TABLES: &[&[Entry]] = &[
     super::pool::TABLE,
     super::quantize::TABLE,
     super::rnn::TABLE,
+    super::sequence::TABLE,
 ];
 
 /// The kernel entry for an operator under a model's operator-set version.

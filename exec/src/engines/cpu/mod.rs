@@ -1,0 +1,116 @@
+//! The `cpu` engine: runs a subgraph node by node, each with our kernel or, where there is none, tract's operator.
+//!
+//! [`prepare`] turns nodes into [`program::Step`]s once: kernels chosen and prepared with the constants they see, every
+//! value given a slot, every last use known. [`execute`] walks the steps; it looks nothing up. Bodies of control-flow
+//! nodes are programs of their own, run by [`control_flow`] over slots that are reused from iteration to iteration; what
+//! they read from outside is reached through a chain of frames and never copied.
+//!
+//! What the layout leaves room for:
+//! * *Fused groups*: a step need not be one node. A fused step takes the operands of all its nodes but inner ones,
+//!   is timed at its anchor node, and members report through the observer as fused into it.
+//! * *Packed weights and blocked layouts*: a kernel sees its constant inputs when it is prepared and keeps its own form
+//!   of them. A layout that crosses nodes is a property of a slot, chosen before kernels are prepared, with conversion
+//!   steps where producer and consumer differ.
+//! * *Buffer reuse*: slots die at their last use and their buffers go to the pool; a kernel may take a dying input and
+//!   write in place. A static plan would replace the pool by offsets per slot, since lifetimes are known here.
+
+mod control_flow;
+mod execute;
+mod prepare;
+mod program;
+mod tract_op;
+mod weights;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use recut_core::diagnostic::printable;
+use recut_core::graph::{Graph, Node, NodeId};
+use recut_core::model::Model;
+
+use crate::engine::{CancelToken, Capabilities, Engine, ExecContext, NodeRef, Observer, PrepareOptions, Prepared, RunError, Subgraph};
+use crate::tensor::Value;
+use execute::Run;
+use program::Program;
+use weights::{WeightStore, WeightStores};
+
+/// The engine.
+pub struct CpuEngine {
+    context: Arc<ExecContext>,
+    weights: WeightStores,
+}
+
+impl CpuEngine {
+    /// An engine that computes on this pool.
+    #[must_use]
+    pub fn new(context: Arc<ExecContext>) -> Self {
+        Self { context, weights: WeightStores::default() }
+    }
+}
+
+impl Engine for CpuEngine {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { per_node_times: true, precisions: vec!["fp32".into()], version: env!("CARGO_PKG_VERSION").into() }
+    }
+
+    fn prepare(&self, subgraph: &Subgraph, _: &PrepareOptions) -> Result<Box<dyn Prepared>, RunError> {
+        let weights = self.weights.of(&subgraph.model);
+        let program = self.context.install(|| prepare::prepare(subgraph, &weights))?;
+        Ok(Box::new(CpuPrepared { subgraph: subgraph.clone(), program, context: self.context.clone(), _weights: weights }))
+    }
+}
+
+struct CpuPrepared {
+    subgraph: Subgraph,
+    program: Program,
+    context: Arc<ExecContext>,
+    /// Lets other partitions of the model share what this one loaded.
+    _weights: Arc<WeightStore>,
+}
+
+impl Prepared for CpuPrepared {
+    fn run(&mut self, inputs: Vec<Value>, observer: &mut dyn Observer, cancel: &CancelToken) -> Result<Vec<Value>, RunError> {
+        if inputs.len() != self.subgraph.inputs.len() {
+            let message = format!("{} inputs were given, it takes {}", inputs.len(), self.subgraph.inputs.len());
+            return Err(RunError::Engine { engine: "cpu".into(), partition: self.subgraph.name.to_string(), message });
+        }
+        let (program, subgraph) = (&self.program, &self.subgraph);
+        self.context.install(|| {
+            self.context.with_buffers(|buffers| Run::new(program, subgraph, observer, cancel, buffers).main(inputs))
+        })
+    }
+}
+
+/// Every node inside `node`, at the index that [`NodeRef::inner`] counts: a node stands before those of its own bodies.
+#[must_use]
+pub fn inner_nodes(node: &Node) -> Vec<(&Graph, NodeId)> {
+    let mut found = Vec::new();
+    // Bodies still to visit, innermost last; explicit, since only importers know how deep they are.
+    let mut open: Vec<(&Graph, usize)> = node.bodies.iter().rev().map(|b| (&b.graph, 0)).collect();
+    while let Some((graph, next)) = open.pop() {
+        let Some(inner) = graph.nodes().get(next) else { continue };
+        open.push((graph, next + 1));
+        found.push((graph, NodeId::new(next)));
+        open.extend(inner.bodies.iter().rev().map(|b| (&b.graph, 0)));
+    }
+    found
+}
+
+/// Stable id and operator of a node for messages; inside a body after the control-flow node and a slash.
+pub(crate) fn describe(model: &Model, at: NodeRef) -> (String, String) {
+    let node = model.graph.node(at.node);
+    let outer = printable(model.graph.stable_id(at.node)).into_owned();
+    if at.inner == u32::MAX {
+        return (outer, node.op.to_string());
+    }
+    match inner_nodes(node).get(at.inner as usize) {
+        Some((graph, id)) => (format!("{outer}/{}", printable(graph.stable_id(*id))), graph.node(*id).op.to_string()),
+        None => (outer, node.op.to_string()),
+    }
+}

@@ -1,0 +1,233 @@
+//! Models built in code, run by the engine.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use recut_core::dtype::DType;
+use recut_core::graph::{AttrValue, Graph, ValueId, ValueKind};
+use recut_core::model::Model;
+use recut_core::shape::Shape;
+use recut_core::testing::{ModelBuilder, model};
+use recut_core::weights::WeightRef;
+
+use super::{CpuEngine, inner_nodes};
+use crate::engine::{CancelToken, Engine, ExecContext, NodeRef, Observer, Prepared, RunError, Subgraph};
+use crate::tensor::{Tensor, Value};
+
+#[derive(Default)]
+struct Seen {
+    nodes: Vec<NodeRef>,
+    peak: usize,
+    cancel_after: Option<(usize, CancelToken)>,
+}
+
+impl Observer for Seen {
+    fn node(&mut self, node: NodeRef, start: Instant, end: Instant, _: usize) {
+        assert!(end >= start);
+        self.nodes.push(node);
+        if let Some((n, token)) = &self.cancel_after
+            && self.nodes.len() >= *n
+        {
+            token.cancel();
+        }
+    }
+
+    fn live_bytes(&mut self, bytes: usize) {
+        self.peak = self.peak.max(bytes);
+    }
+}
+
+fn whole(model: Model) -> Subgraph {
+    let graph = &model.graph;
+    let (inputs, outputs) = (graph.inputs().into(), graph.outputs().into());
+    Subgraph { name: "p".into(), nodes: graph.node_ids().collect(), inputs, outputs, model: Arc::new(model) }
+}
+
+fn prepare(model: Model) -> Result<Box<dyn Prepared>, RunError> {
+    CpuEngine::new(ExecContext::new(Some(2)).unwrap()).prepare(&whole(model), &Default::default())
+}
+
+fn run(model: Model, inputs: Vec<Value>) -> Result<(Vec<Value>, Seen), RunError> {
+    let mut seen = Seen::default();
+    let outputs = prepare(model)?.run(inputs, &mut seen, &CancelToken::default())?;
+    Ok((outputs, seen))
+}
+
+fn vector(v: &[f32]) -> Value {
+    Tensor::from_slice(&[v.len()], v).unwrap().into()
+}
+
+fn floats(v: &Value) -> &[f32] {
+    v.as_tensor().unwrap().as_slice().unwrap()
+}
+
+fn scalar_weight(x: i64) -> WeightRef {
+    WeightRef::inline(DType::I64, &[], x.to_le_bytes().to_vec())
+}
+
+/// A body whose values of these names are captured.
+fn body(b: ModelBuilder, captured: &[(&str, ValueId)]) -> Graph {
+    let g = b.graph();
+    let mut values = g.values().to_vec();
+    for v in &mut values {
+        if let Some((_, outer)) = captured.iter().find(|(n, _)| **n == *v.name) {
+            v.kind = ValueKind::Captured { outer: *outer };
+        }
+    }
+    let inputs = g.inputs().iter().copied().filter(|v| matches!(values[v.index()].kind, ValueKind::Input { .. })).collect();
+    Graph::new("body".into(), g.nodes().to_vec(), values, inputs, g.outputs().to_vec())
+}
+
+#[test]
+fn a_chain_runs_and_memory_is_freed_at_the_last_use() {
+    let rows: Vec<(String, String, String)> = (0..50).map(|i| (format!("n{i}"), format!("v{i}"), format!("v{}", i + 1))).collect();
+    let mut b = ModelBuilder::new();
+    for (n, i, o) in &rows {
+        b = b.node(n, "Neg", &[i], &[o]);
+    }
+    let (out, seen) = run(b.build(), vec![vector(&[1.0, -2.0, 0.0, 4.0])]).unwrap();
+    assert_eq!(floats(&out[0]), [1.0, -2.0, 0.0, 4.0]);
+    assert_eq!(seen.nodes.len(), 50);
+    assert!(seen.peak <= 32, "at most an input and an output of 16 bytes live at once, not {}", seen.peak);
+}
+
+#[test]
+fn one_value_twice_and_outputs_that_repeat() {
+    let b = ModelBuilder::new().node("a", "Add", &["x", "x"], &["y"]).node("b", "Mul", &["y", "y"], &["z"]).outputs(&["z", "y", "z", "x"]);
+    let (out, _) = run(b.build(), vec![vector(&[1.0, 2.0])]).unwrap();
+    let got: Vec<_> = out.iter().map(|v| floats(v).to_vec()).collect();
+    assert_eq!(got, [[4.0, 16.0], [2.0, 4.0], [4.0, 16.0], [1.0, 2.0]]);
+}
+
+#[test]
+fn all_missing_kernels_are_listed_at_once() {
+    let inner = body(ModelBuilder::new().node("deep", "my::Thing", &["c"], &["r"]), &[("c", ValueId(0))]);
+    let m = ModelBuilder::new()
+        .node("a", "NoSuchOp", &["x"], &["y"])
+        .node("g", "Gelu", &["y"], &["z"])
+        .node("if", "If", &["w.cond"], &["o"])
+        .body("then_branch", inner.clone(), &["x"])
+        .body("else_branch", inner, &["x"])
+        .opset("", 17)
+        .build();
+    let Err(RunError::MissingKernels { nodes, .. }) = run(m, vec![]) else { panic!("expected missing kernels") };
+    let ids: Vec<_> = nodes.iter().map(|(n, _)| n.as_str()).collect();
+    assert_eq!(ids, ["a", "g", "if/deep", "if/deep"]);
+    assert!(nodes[1].1.contains("since opset 20") && nodes[1].1.contains("17"), "{}", nodes[1].1);
+}
+
+#[test]
+fn a_failing_node_is_named() {
+    let e = run(model(&[("first", "Relu", &["x"], &["y"]), ("bad", "MatMul", &["y", "w.m"], &["z"])]), vec![
+        Tensor::from_slice(&[2, 3], &[0f32; 6]).unwrap().into(),
+    ]);
+    let text = e.err().unwrap().to_string();
+    assert!(text.contains("bad") && text.contains("MatMul"), "{text}");
+}
+
+#[test]
+fn cancelling_stops_between_nodes() {
+    let m = model(&[("a", "Relu", &["x"], &["y"]), ("b", "Relu", &["y"], &["z"]), ("c", "Relu", &["z"], &["u"])]);
+    let token = CancelToken::default();
+    let mut seen = Seen { cancel_after: Some((2, token.clone())), ..Seen::default() };
+    let result = prepare(m).unwrap().run(vec![vector(&[1.0; 4])], &mut seen, &token);
+    assert!(matches!(result, Err(RunError::Cancelled)));
+    assert_eq!(seen.nodes.len(), 2);
+}
+
+/// `for i in 0..n { x = x + x; scan out x }` with `x` of shape [2].
+fn doubling(trips: i64, captured: bool) -> Model {
+    let add_to = if captured { "step" } else { "state" };
+    let b = ModelBuilder::new()
+        .node("same", "Identity", &["cond_in"], &["cond_out"])
+        .node("add", "Add", &["state", add_to], &["next"])
+        .node("copy", "Identity", &["next"], &["row"])
+        .outputs(&["cond_out", "next", "row"])
+        .typed("cond_in", Some(DType::Bool), Shape::known(&[]))
+        .typed("row", Some(DType::F32), Shape::known(&[2]));
+    let inner = body(b, &[("step", ValueId(2))]);
+    // The iteration number is an input that nothing reads.
+    let mut values = inner.values().to_vec();
+    let mut iter = values[0].clone();
+    (iter.name, iter.dtype) = ("i".into(), Some(DType::I64));
+    values.push(iter);
+    let inputs = std::iter::once(ValueId::new(values.len() - 1)).chain(inner.inputs().iter().copied()).collect();
+    let inner = Graph::new("body".into(), inner.nodes().to_vec(), values, inputs, inner.outputs().to_vec());
+    ModelBuilder::new()
+        .weight("trips", scalar_weight(trips))
+        .node("pre", "Identity", &["x"], &["step"])
+        .node("loop", "Loop", &["trips", "", "x"], &["last", "rows"])
+        .body("body", inner, &["step"])
+        .build()
+}
+
+#[test]
+fn loops_carry_state_collect_rows_and_see_outer_values() {
+    for (captured, last) in [(false, [8.0, 16.0]), (true, [4.0, 8.0])] {
+        let m = doubling(3, captured);
+        let (out, seen) = run(m, vec![vector(&[1.0, 2.0])]).unwrap();
+        assert_eq!(floats(&out[0]), last);
+        assert_eq!(out[1].as_tensor().unwrap().dims(), [3, 2]);
+        assert_eq!(floats(&out[1])[4..], last);
+        // Three nodes in each of three iterations, the loop itself, and the one before it.
+        assert_eq!(seen.nodes.len(), 11);
+    }
+}
+
+#[test]
+fn a_huge_trip_count_is_only_as_long_as_it_runs() {
+    let token = CancelToken::default();
+    let mut seen = Seen { cancel_after: Some((3000, token.clone())), ..Seen::default() };
+    let result = prepare(doubling(i64::MAX, false)).unwrap().run(vec![vector(&[1.0, 2.0])], &mut seen, &token);
+    assert!(matches!(result, Err(RunError::Cancelled)));
+    let (out, _) = run(doubling(0, false), vec![vector(&[1.0, 2.0])]).unwrap();
+    assert_eq!(out[1].as_tensor().unwrap().dims(), [0, 2]);
+}
+
+#[test]
+fn bodies_of_many_nodes_and_nested_ones() {
+    let mut b = ModelBuilder::new();
+    let names: Vec<String> = (0..=20_000).map(|i| format!("v{i}")).collect();
+    for i in 0..20_000 {
+        b = b.node(&format!("n{i}"), "Neg", &[&names[i]], &[&names[i + 1]]);
+    }
+    let long = body(b, &[("v0", ValueId(0))]);
+    let mut nested = long;
+    for _ in 0..30 {
+        let b = ModelBuilder::new()
+            .node("take", "Identity", &["x"], &["y"])
+            .node("if", "If", &["c"], &["o"])
+            .body("then_branch", nested.clone(), &["y"])
+            .body("else_branch", body(ModelBuilder::new().node("e", "Identity", &["q"], &["r"]), &[("q", ValueId(0))]), &["x"]);
+        nested = body(b, &[("x", ValueId(0)), ("c", ValueId(2))]);
+    }
+    let m = ModelBuilder::new()
+        .node("a", "Identity", &["x"], &["y"])
+        .node("pass", "Identity", &["c"], &["d"])
+        .typed("c", Some(DType::Bool), Shape::known(&[]))
+        .node("top", "If", &["d"], &["o"])
+        .body("then_branch", nested, &["x", "c"])
+        .body("else_branch", body(ModelBuilder::new().node("e", "Identity", &["q"], &["r"]), &[("q", ValueId(0))]), &["x"])
+        .build();
+    let total = inner_nodes(m.graph.nodes().last().unwrap()).len();
+    let yes = Tensor::from_bytes(DType::Bool, &[], &[1]).unwrap();
+    let (out, seen) = run(m, vec![vector(&[1.0, 2.0]), yes.into()]).unwrap();
+    assert_eq!(floats(&out[0]), [1.0, 2.0]);
+    assert_eq!(total, 20_000 + 30 * 3 + 1);
+    let inner: std::collections::HashSet<u32> = seen.nodes.iter().filter(|n| n.inner != u32::MAX).map(|n| n.inner).collect();
+    assert_eq!(inner.len(), 20_000 + 30 * 2, "every inner node that ran has an index of its own");
+    assert!(inner.iter().all(|&i| (i as usize) < total));
+}
+
+#[test]
+fn constants_are_folded_and_still_seen() {
+    let m = ModelBuilder::new()
+        .node("k", "Constant", &[], &["k"])
+        .attr("value_floats", AttrValue::Floats([1.0, 2.0].into()))
+        .node("add", "Add", &["x", "k"], &["y"])
+        .outputs(&["y", "k"])
+        .build();
+    let (out, seen) = run(m, vec![vector(&[1.0, 1.0])]).unwrap();
+    assert_eq!((floats(&out[0]), floats(&out[1])), ([2.0, 3.0].as_slice(), [1.0, 2.0].as_slice()));
+    assert_eq!(seen.nodes.len(), 2);
+}
