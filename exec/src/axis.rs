@@ -17,7 +17,11 @@ fn around(dims: &[usize], axis: usize) -> (usize, usize) {
 pub fn slice(t: &Tensor, axis: usize, start: usize, len: usize) -> Result<Tensor, KernelError> {
     let Some(&size) = t.dims().get(axis) else { return invalid!("axis {axis} is outside of rank {}", t.rank()) };
     if start.checked_add(len).is_none_or(|end| end > size) {
-        return invalid!("elements {start}..{} along axis {axis} are outside of a tensor of shape {:?}", start.saturating_add(len), t.dims());
+        return invalid!(
+            "elements {start}..{} along axis {axis} are outside of a tensor of shape {:?}",
+            start.saturating_add(len),
+            t.dims()
+        );
     }
     let mut dims = Dims::from(t.dims());
     dims[axis] = len;
@@ -68,7 +72,11 @@ pub fn concat(parts: &[Tensor], axis: i64) -> Result<Tensor, KernelError> {
         let fits = p.rank() == dims.len() && (0..dims.len()).all(|i| i == axis || p.dims()[i] == dims[i]);
         if !fits || p.dtype() != first.dtype() {
             let (d, t) = (first.dims(), first.dtype());
-            return invalid!("a tensor of shape {:?} and type {} cannot follow one of shape {d:?} and type {t} along axis {axis}", p.dims(), p.dtype());
+            return invalid!(
+                "a tensor of shape {:?} and type {} cannot follow one of shape {d:?} and type {t} along axis {axis}",
+                p.dims(),
+                p.dtype()
+            );
         }
         total = total.saturating_add(p.dims()[axis]);
     }

@@ -5,7 +5,8 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use recut_core::dtype::DType;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::Dtype;
+use safetensors::tensor::Metadata;
 
 use super::weight::{from_file_bytes, to_native};
 use super::{ArrayError, Arrays};
@@ -19,9 +20,10 @@ pub(super) fn read(path: &Path, mut file: BufReader<File>, len: u64) -> Result<A
     if header > len.saturating_sub(8) {
         return Err(fail(&format!("its header claims {header} bytes, the file has {len}")));
     }
-    let mut bytes = start.to_vec();
+    // The crate's own reader wants the whole file in memory; its metadata checks the header as well.
+    let mut bytes = Vec::new();
     file.by_ref().take(header).read_to_end(&mut bytes).map_err(|e| fail(&e))?;
-    let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(|e| fail(&e))?;
+    let metadata: Metadata = serde_json::from_slice(&bytes).map_err(|e| fail(&format!("its header is broken: {e}")))?;
     let tensors = metadata.tensors();
     let data = 8 + header;
     let mut arrays = Arrays::new();

@@ -46,7 +46,14 @@ impl Run<'_> {
         Err(self.error(at, format!("its body takes {} inputs, it would be given {given}", body.inputs.len())))
     }
 
-    fn branch(&mut self, at: NodeRef, yes: &Level, no: &Level, inputs: &[Option<Value>], frame: &Frame<'_>) -> Result<Vec<Value>, RunError> {
+    fn branch(
+        &mut self,
+        at: NodeRef,
+        yes: &Level,
+        no: &Level,
+        inputs: &[Option<Value>],
+        frame: &Frame<'_>,
+    ) -> Result<Vec<Value>, RunError> {
         let Some(Some(condition)) = inputs.first() else { return Err(self.error(at, "the condition is missing".to_owned())) };
         let body = if self.condition(at, condition)? { yes } else { no };
         self.check_inputs(at, body, 0)?;
@@ -95,7 +102,14 @@ impl Run<'_> {
         Ok(states)
     }
 
-    fn scan(&mut self, at: NodeRef, body: &Level, spec: &ScanSpec, inputs: Vec<Option<Value>>, frame: &Frame<'_>) -> Result<Vec<Value>, RunError> {
+    fn scan(
+        &mut self,
+        at: NodeRef,
+        body: &Level,
+        spec: &ScanSpec,
+        inputs: Vec<Option<Value>>,
+        frame: &Frame<'_>,
+    ) -> Result<Vec<Value>, RunError> {
         let mut given = Vec::with_capacity(inputs.len());
         for (i, v) in inputs.into_iter().enumerate() {
             given.push(v.ok_or_else(|| self.error(at, format!("input {i} is missing")))?);
@@ -214,9 +228,10 @@ impl Run<'_> {
             let mut given = Vec::with_capacity(inputs.len());
             for (k, v) in inputs.iter().enumerate() {
                 given.push(match v {
-                    Some(Value::Sequence(s)) => {
-                        s.get(i).cloned().ok_or_else(|| self.error(at, format!("the sequence of input {k} is shorter than that of input 0")))?
-                    }
+                    Some(Value::Sequence(s)) => s
+                        .get(i)
+                        .cloned()
+                        .ok_or_else(|| self.error(at, format!("the sequence of input {k} is shorter than that of input 0")))?,
                     Some(v) => v.clone(),
                     None => return Err(self.error(at, format!("input {k} is missing"))),
                 });

@@ -5,11 +5,11 @@ use std::time::Instant;
 use recut_core::graph::ValueId;
 use smallvec::SmallVec;
 
-use super::describe;
 use super::program::{Action, Level, Operand, Program, Step};
 use super::tract_op::TractOp;
 use crate::engine::{CancelToken, NodeRef, Observer, RunError, Subgraph, catch};
 use crate::kernels::{BufferPool, Inputs, Kernel, KernelError, Outputs, RunCtx, Slot};
+use crate::names::describe;
 use crate::tensor::{Tensor, Value};
 
 /// Slots of a level with those around it.

@@ -26,11 +26,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use recut_core::diagnostic::printable;
-use recut_core::graph::{Graph, Node, NodeId};
-use recut_core::model::Model;
-
-use crate::engine::{CancelToken, Capabilities, Engine, ExecContext, NodeRef, Observer, PrepareOptions, Prepared, RunError, Subgraph};
+use crate::engine::{CancelToken, Capabilities, Engine, ExecContext, Observer, PrepareOptions, Prepared, RunError, Subgraph};
 use crate::tensor::Value;
 use execute::Run;
 use program::Program;
@@ -81,36 +77,6 @@ impl Prepared for CpuPrepared {
             return Err(RunError::Engine { engine: "cpu".into(), partition: self.subgraph.name.to_string(), message });
         }
         let (program, subgraph) = (&self.program, &self.subgraph);
-        self.context.install(|| {
-            self.context.with_buffers(|buffers| Run::new(program, subgraph, observer, cancel, buffers).main(inputs))
-        })
-    }
-}
-
-/// Every node inside `node`, at the index that [`NodeRef::inner`] counts: a node stands before those of its own bodies.
-#[must_use]
-pub fn inner_nodes(node: &Node) -> Vec<(&Graph, NodeId)> {
-    let mut found = Vec::new();
-    // Bodies still to visit, innermost last; explicit, since only importers know how deep they are.
-    let mut open: Vec<(&Graph, usize)> = node.bodies.iter().rev().map(|b| (&b.graph, 0)).collect();
-    while let Some((graph, next)) = open.pop() {
-        let Some(inner) = graph.nodes().get(next) else { continue };
-        open.push((graph, next + 1));
-        found.push((graph, NodeId::new(next)));
-        open.extend(inner.bodies.iter().rev().map(|b| (&b.graph, 0)));
-    }
-    found
-}
-
-/// Stable id and operator of a node for messages; inside a body after the control-flow node and a slash.
-pub(crate) fn describe(model: &Model, at: NodeRef) -> (String, String) {
-    let node = model.graph.node(at.node);
-    let outer = printable(model.graph.stable_id(at.node)).into_owned();
-    if at.inner == u32::MAX {
-        return (outer, node.op.to_string());
-    }
-    match inner_nodes(node).get(at.inner as usize) {
-        Some((graph, id)) => (format!("{outer}/{}", printable(graph.stable_id(*id))), graph.node(*id).op.to_string()),
-        None => (outer, node.op.to_string()),
+        self.context.install(|| self.context.with_buffers(|buffers| Run::new(program, subgraph, observer, cancel, buffers).main(inputs)))
     }
 }

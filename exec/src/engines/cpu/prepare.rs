@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use recut_core::diagnostic::printable;
 use recut_core::graph::{AttrValue, Dialect, Graph, Node, NodeId, ValueId, ValueKind};
 
-use super::describe;
 use super::program::{Action, Level, LevelOutput, Operand, Program, ScanSpec, Step};
 use super::tract_op::TractOp;
 use super::weights::WeightStore;
 use crate::engine::{NodeRef, RunError, Subgraph};
 use crate::engines::tract;
 use crate::kernels::{KernelError, PrepareCtx, opset, registry};
+use crate::names::describe;
 use crate::tensor::{Tensor, Value};
 
 /// Makes a program of a subgraph.
@@ -175,8 +175,7 @@ impl Preparation<'_> {
         inside: (NodeId, &mut u32),
     ) -> Result<Step, RunError> {
         let node = scope.graph.node(id);
-        let mut inputs: Vec<Operand> =
-            node.inputs.iter().map(|v| v.map_or(Operand::Absent, |v| self.operand(scope, read, v))).collect();
+        let mut inputs: Vec<Operand> = node.inputs.iter().map(|v| v.map_or(Operand::Absent, |v| self.operand(scope, read, v))).collect();
         // Left-out trailing inputs need no operand.
         while inputs.last() == Some(&Operand::Absent) {
             inputs.pop();
@@ -304,10 +303,12 @@ impl Preparation<'_> {
         // All bodies in order, whatever their names, so that inner nodes are counted as `inner_nodes` does.
         for body in &node.bodies {
             let nodes: Vec<NodeId> = body.graph.node_ids().collect();
-            let level = self.level(&body.graph, &nodes, body.graph.inputs(), body.graph.outputs(), Some(scope), Some((main, &mut *count)))?;
+            let level =
+                self.level(&body.graph, &nodes, body.graph.inputs(), body.graph.outputs(), Some(scope), Some((main, &mut *count)))?;
             levels.insert(&body.attr, level);
         }
-        let mut take = |attr: &str| levels.remove(attr).ok_or_else(|| self.node_error(node_ref, format!("the attribute `{attr}` is missing")));
+        let mut take =
+            |attr: &str| levels.remove(attr).ok_or_else(|| self.node_error(node_ref, format!("the attribute `{attr}` is missing")));
         match &*node.op.name {
             "If" => Ok(Action::If { then_branch: take("then_branch")?, else_branch: take("else_branch")? }),
             "Loop" => Ok(Action::Loop(take("body")?)),
@@ -436,4 +437,3 @@ fn scan_spec(node: &Node, body: &Level, version: i64) -> Result<ScanSpec, String
         batched,
     })
 }
-

@@ -10,8 +10,9 @@ use recut_core::shape::Shape;
 use recut_core::testing::{ModelBuilder, model};
 use recut_core::weights::WeightRef;
 
-use super::{CpuEngine, inner_nodes};
+use super::CpuEngine;
 use crate::engine::{CancelToken, Engine, ExecContext, NodeRef, Observer, Prepared, RunError, Subgraph};
+use crate::names::inner_nodes;
 use crate::tensor::{Tensor, Value};
 
 #[derive(Default)]
@@ -118,9 +119,10 @@ fn all_missing_kernels_are_listed_at_once() {
 
 #[test]
 fn a_failing_node_is_named() {
-    let e = run(model(&[("first", "Relu", &["x"], &["y"]), ("bad", "MatMul", &["y", "w.m"], &["z"])]), vec![
-        Tensor::from_slice(&[2, 3], &[0f32; 6]).unwrap().into(),
-    ]);
+    let e = run(
+        model(&[("first", "Relu", &["x"], &["y"]), ("bad", "MatMul", &["y", "w.m"], &["z"])]),
+        vec![Tensor::from_slice(&[2, 3], &[0f32; 6]).unwrap().into()],
+    );
     let text = e.err().unwrap().to_string();
     assert!(text.contains("bad") && text.contains("MatMul"), "{text}");
 }

@@ -132,7 +132,8 @@ impl TractOp {
 
     fn compile(&self, inputs: &[Option<&Tensor>], key: &[Known]) -> Result<Plan, String> {
         let mut graph = pb::GraphProto { name: "node".to_owned(), ..Default::default() };
-        let mut node = pb::NodeProto { name: "node".to_owned(), op_type: self.op.clone(), attribute: self.attributes.clone(), ..Default::default() };
+        let mut node =
+            pb::NodeProto { name: "node".to_owned(), op_type: self.op.clone(), attribute: self.attributes.clone(), ..Default::default() };
         for (i, (t, known)) in inputs.iter().zip(key).enumerate() {
             let name = format!("i{i}");
             match (known, t) {

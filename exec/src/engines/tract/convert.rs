@@ -8,7 +8,7 @@ use tract_onnx::tract_hir::internal::f16;
 use crate::tensor::{Element, Tensor};
 
 /// tract's name of an element type, where it has it. bf16 goes as f32.
-pub fn datum_type(dtype: DType) -> Option<DatumType> {
+pub(crate) fn datum_type(dtype: DType) -> Option<DatumType> {
     Some(match dtype {
         DType::F32 | DType::Bf16 => DatumType::F32,
         DType::F64 => DatumType::F64,
@@ -28,7 +28,7 @@ pub fn datum_type(dtype: DType) -> Option<DatumType> {
 }
 
 /// bf16 as f32; other types as they are.
-pub fn widened(t: &Tensor) -> Result<Tensor, String> {
+pub(crate) fn widened(t: &Tensor) -> Result<Tensor, String> {
     match t.as_slice::<half::bf16>() {
         Some(v) => {
             let wide: Vec<f32> = v.iter().map(|x| x.to_f32()).collect();
@@ -39,14 +39,14 @@ pub fn widened(t: &Tensor) -> Result<Tensor, String> {
 }
 
 /// f32 rounded to bf16.
-pub fn narrowed(t: &Tensor) -> Result<Tensor, String> {
+pub(crate) fn narrowed(t: &Tensor) -> Result<Tensor, String> {
     let Some(v) = t.as_slice::<f32>() else { return Err(format!("tract gave {} where bf16 was expected", t.dtype())) };
     let narrow: Vec<half::bf16> = v.iter().map(|&x| half::bf16::from_f32(x)).collect();
     Tensor::from_slice(t.dims(), &narrow).map_err(|e| e.to_string())
 }
 
 /// A copy for tract.
-pub fn to_tract(t: &Tensor) -> Result<TractTensor, String> {
+pub(crate) fn to_tract(t: &Tensor) -> Result<TractTensor, String> {
     fn plain<T: Element + tract_onnx::prelude::Datum + Copy>(t: &Tensor) -> Result<TractTensor, String> {
         let elements = t.as_slice::<T>().unwrap_or_default();
         TractTensor::from_shape(t.dims(), elements).map_err(|e| e.to_string())
@@ -78,7 +78,7 @@ pub fn to_tract(t: &Tensor) -> Result<TractTensor, String> {
 }
 
 /// A copy of what tract made. Its symbolic integers become i64.
-pub fn from_tract(t: &TractTensor) -> Result<Tensor, String> {
+pub(crate) fn from_tract(t: &TractTensor) -> Result<Tensor, String> {
     fn plain<T: Element + tract_onnx::prelude::Datum>(t: &TractTensor) -> Result<Tensor, String> {
         let view = t.to_plain_array_view::<T>().map_err(|e| e.to_string())?;
         let made = match view.as_slice() {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use recut_core::diagnostic::printable;
 use recut_core::dtype::DType;
 use tract_onnx::pb;
-use tract_onnx::prelude::{InferenceModelExt, IntoRunnable, TVec, TValue, TypedRunnableModel};
+use tract_onnx::prelude::{InferenceModelExt, IntoRunnable, TValue, TVec, TypedRunnableModel};
 
 use crate::engine::{CancelToken, Capabilities, Engine, ExecContext, Observer, PrepareOptions, Prepared, RunError, Subgraph, catch};
 use crate::tensor::{Dims, Tensor, Value};

@@ -11,7 +11,7 @@ use crate::io::weight::{load_weight, to_file_bytes};
 use crate::tensor::Tensor;
 
 /// A stored tensor for tract; bf16 is widened.
-pub fn tensor(name: &str, t: &Tensor) -> Result<pb::TensorProto, String> {
+pub(crate) fn tensor(name: &str, t: &Tensor) -> Result<pb::TensorProto, String> {
     let t = convert::widened(t)?;
     if convert::datum_type(t.dtype()).is_none() {
         return Err(format!("tract has no {} tensors", t.dtype()));
@@ -26,7 +26,7 @@ pub fn tensor(name: &str, t: &Tensor) -> Result<pb::TensorProto, String> {
 }
 
 /// A graph input with its type and shape.
-pub fn input(name: &str, dtype: DType, dims: &[usize]) -> Result<pb::ValueInfoProto, String> {
+pub(crate) fn input(name: &str, dtype: DType, dims: &[usize]) -> Result<pb::ValueInfoProto, String> {
     use pb::tensor_shape_proto::{Dimension, dimension};
     if convert::datum_type(dtype).is_none() {
         return Err(format!("tract has no {dtype} tensors"));
@@ -45,18 +45,18 @@ pub fn input(name: &str, dtype: DType, dims: &[usize]) -> Result<pb::ValueInfoPr
 }
 
 /// A graph output; tract finds out its type.
-pub fn output(name: &str) -> pb::ValueInfoProto {
+pub(crate) fn output(name: &str) -> pb::ValueInfoProto {
     pb::ValueInfoProto { name: name.to_owned(), ..Default::default() }
 }
 
 /// A whole model around a graph.
-pub fn model(graph: pb::GraphProto, opset: i64) -> pb::ModelProto {
+pub(crate) fn model(graph: pb::GraphProto, opset: i64) -> pb::ModelProto {
     let import = pb::OperatorSetIdProto { domain: String::new(), version: opset };
     pb::ModelProto { ir_version: 8, opset_import: vec![import], graph: Some(graph), ..Default::default() }
 }
 
 /// Attributes of a node. `body` makes the message of a nested graph.
-pub fn attributes(
+pub(crate) fn attributes(
     node: &Node,
     body: &mut dyn FnMut(usize) -> Result<pb::GraphProto, String>,
 ) -> Result<Vec<pb::AttributeProto>, String> {
@@ -125,7 +125,7 @@ fn value_name(level: usize, v: ValueId) -> String {
 }
 
 /// Some nodes of a graph, with everything they need, as one message. Levels of nesting are capped by the importers.
-pub struct GraphWriter<'a> {
+pub(crate) struct GraphWriter<'a> {
     graph: &'a Graph,
     level: usize,
     outer: Option<&'a GraphWriter<'a>>,
@@ -133,12 +133,12 @@ pub struct GraphWriter<'a> {
 
 impl<'a> GraphWriter<'a> {
     /// A writer for the main graph.
-    pub fn new(graph: &'a Graph) -> Self {
+    pub(crate) fn new(graph: &'a Graph) -> Self {
         Self { graph, level: 0, outer: None }
     }
 
     /// Name of a value in the message.
-    pub fn name(&self, v: ValueId) -> String {
+    pub(crate) fn name(&self, v: ValueId) -> String {
         match (&self.graph.value(v).kind, self.outer) {
             (ValueKind::Captured { outer: o }, Some(w)) => w.name(*o),
             _ => value_name(self.level, v),
@@ -146,7 +146,7 @@ impl<'a> GraphWriter<'a> {
     }
 
     /// The message. Inputs are declared by the caller.
-    pub fn write(&self, nodes: &[NodeId], outputs: &[ValueId]) -> Result<pb::GraphProto, String> {
+    pub(crate) fn write(&self, nodes: &[NodeId], outputs: &[ValueId]) -> Result<pb::GraphProto, String> {
         let mut proto = pb::GraphProto { name: format!("level{}", self.level), ..Default::default() };
         let mut stored = std::collections::HashSet::new();
         for &id in nodes {
@@ -185,7 +185,8 @@ impl<'a> GraphWriter<'a> {
             .iter()
             .map(|&v| {
                 let value = body.graph.value(v);
-                let dims: Option<Vec<usize>> = value.shape.eval(&Default::default()).and_then(|d| d.into_iter().map(|d| usize::try_from(d).ok()).collect());
+                let dims: Option<Vec<usize>> =
+                    value.shape.eval(&Default::default()).and_then(|d| d.into_iter().map(|d| usize::try_from(d).ok()).collect());
                 match (value.dtype, dims) {
                     (Some(dtype), Some(dims)) => input(&inner.name(v), dtype, &dims),
                     (Some(dtype), None) => {
