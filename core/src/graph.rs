@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::dtype::DType;
+use crate::hash::FastMap;
 use crate::modules::ModuleId;
 use crate::shape::Shape;
 use crate::weights::WeightRef;
@@ -599,32 +600,33 @@ impl Graph {
 /// Stable ids where they differ from the node's name.
 fn stable_ids(nodes: &[Node], values: &[Value]) -> Vec<Option<Box<str>>> {
     let first_output = |n: &Node| n.outputs.iter().flatten().map(|v| &*values[v.index()].name).find(|s| !s.is_empty());
-    let mut count: HashMap<&str, u32> = HashMap::with_capacity(nodes.len());
+    let mut count: FastMap<&str, u32> = FastMap::default();
+    count.reserve(nodes.len());
     for n in nodes {
         *count.entry(&n.name).or_default() += 1;
     }
-    let mut taken: HashMap<Box<str>, u32> = HashMap::new();
+    if count.len() == nodes.len() && !count.contains_key("") {
+        return vec![None; nodes.len()];
+    }
+    let mut taken: FastMap<Box<str>, ()> = FastMap::default();
     nodes
         .iter()
         .enumerate()
         .map(|(i, n)| {
-            let id: Box<str> = if n.name.is_empty() {
-                first_output(n).map_or_else(|| format!("#{i}").into(), Into::into)
-            } else if count[&*n.name] > 1 {
-                match first_output(n) {
-                    Some(o) => format!("{}#{o}", n.name).into(),
-                    None => format!("{}#{i}", n.name).into(),
-                }
-            } else if count.contains_key("") {
-                n.name.clone()
-            } else {
+            if !n.name.is_empty() && count[&*n.name] == 1 {
                 return None;
+            }
+            let mut id = match first_output(n) {
+                Some(o) if n.name.is_empty() => o.to_owned(),
+                Some(o) => format!("{}#{o}", n.name),
+                None => format!("{}#{i}", n.name),
             };
-            // An unnamed node's output may be called like another node: the later one is told apart by its ordinal.
-            let clashes = n.name.is_empty() && count.contains_key(&*id) || taken.contains_key(&id);
-            let id = if clashes { format!("{id}#{i}").into() } else { id };
-            *taken.entry(id.clone()).or_default() += 1;
-            (*id != *n.name).then_some(id)
+            // What was made up may be another node's name: the later one is told apart by its position.
+            while count.contains_key(id.as_str()) || taken.contains_key(id.as_str()) {
+                id = format!("{id}#{i}");
+            }
+            taken.insert(id.as_str().into(), ());
+            Some(id.into())
         })
         .collect()
 }

@@ -12,6 +12,7 @@ pub mod dtype;
 pub mod export;
 pub mod expr;
 pub mod graph;
+mod hash;
 pub mod import;
 pub mod infer;
 pub mod model;

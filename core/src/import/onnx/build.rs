@@ -67,6 +67,9 @@ pub(super) struct Frame<'p> {
     pub(super) call: Option<usize>,
     /// Module of nodes that name none themselves.
     pub(super) module: ModuleId,
+    /// Values of the nodes' outputs as declared, in file order, and how many of them were taken by built nodes.
+    pub(super) declared: Vec<ValueId>,
+    pub(super) taken: usize,
 }
 
 /// Builds one model.
@@ -149,7 +152,7 @@ impl<'p> Builder<'p> {
         let call = parent.and_then(|p| self.frames[p].call);
         let mut names = FastMap::default();
         names.reserve(g.input.len() + g.initializer.len() + g.node.len());
-        self.frames.push(Frame { names, level, parent, call, module });
+        self.frames.push(Frame { names, level, parent, call, module, declared: Vec::with_capacity(g.node.len()), taken: 0 });
         let inputs = self.inputs(frame, g, place)?;
         self.declare(frame, &g.node, "")?;
         self.declared_types(frame, g.value_info.iter().chain(&g.output));
@@ -162,7 +165,7 @@ impl<'p> Builder<'p> {
 
     /// Declares inputs and initializers.
     fn inputs(&mut self, frame: usize, g: &'p GraphProto, place: &str) -> Result<Vec<ValueId>, ImportError> {
-        let mut stored: IndexMap<&'p [u8], WeightRef, super::names::Seeded> = IndexMap::default();
+        let mut stored: IndexMap<&'p [u8], WeightRef, crate::hash::Seeded> = IndexMap::default();
         stored.reserve(g.initializer.len() + g.sparse_initializer.len());
         let reports = &mut self.reports;
         for t in &g.initializer {
@@ -242,8 +245,11 @@ impl<'p> Builder<'p> {
     pub(super) fn declare(&mut self, frame: usize, nodes: &'p [NodeProto], prefix: &str) -> Result<(), ImportError> {
         for node in nodes {
             for name in node.output.iter().filter(|n| !n.is_empty()) {
-                match self.frames[frame].names.get_mut(name.as_ref()) {
-                    Some(slot) if !slot.made => slot.made = true,
+                let id = match self.frames[frame].names.get_mut(name.as_ref()) {
+                    Some(Slot { value: Some(id), made }) if !*made => {
+                        *made = true;
+                        *id
+                    }
                     Some(slot) => {
                         let slot = *slot;
                         return Err(self.made_twice(frame, nodes, node, name, slot));
@@ -252,8 +258,10 @@ impl<'p> Builder<'p> {
                         let name_here = if prefix.is_empty() { text(name) } else { self.made_up_name(frame, prefix, name) };
                         let id = self.add_value(frame, unmade(name_here));
                         self.frames[frame].names.insert(name, Slot { value: Some(id), made: true });
+                        id
                     }
-                }
+                };
+                self.frames[frame].declared.push(id);
             }
         }
         Ok(())

@@ -97,7 +97,7 @@ impl<'p> Builder<'p> {
             }
         }
         let inner = self.frames.len();
-        self.frames.push(Frame { names, level, parent: None, call: Some(call), module });
+        self.frames.push(Frame { names, level, parent: None, call: Some(call), module, declared: Vec::new(), taken: 0 });
         self.declare(inner, &f.node, &prefix)?;
         self.declared_types(inner, f.value_info.iter());
         if let Some(missing) = f.output.iter().find(|o| self.frames[inner].names.get(o.as_ref()).is_some_and(|s| !s.made)) {

@@ -33,6 +33,8 @@ pub(super) struct Hierarchy<'p> {
     scopes: Scopes<'p>,
     /// Modules by the part of a node's name before the last slash.
     by_scope: FastMap<&'p [u8], (Option<ModuleId>, Option<u32>)>,
+    /// The scope asked for last: neighbouring nodes mostly share theirs.
+    last_scope: Option<(&'p [u8], (Option<ModuleId>, Option<u32>))>,
     /// Modules by the path in the metadata.
     by_path: FastMap<&'p [u8], Option<ModuleId>>,
     malformed: bool,
@@ -45,6 +47,7 @@ impl<'p> Hierarchy<'p> {
             slashes: graph.map(SlashNames::new).unwrap_or_default(),
             scopes: Scopes::default(),
             by_scope: FastMap::default(),
+            last_scope: None,
             by_path: FastMap::default(),
             malformed: false,
         }
@@ -103,12 +106,21 @@ impl<'p> Hierarchy<'p> {
             return (self.slashes.by_parameter(node).map(|path| self.tree.module(path, None)), None);
         };
         let scope = &node.name[..cut];
-        if let Some(&known) = self.by_scope.get(scope) {
-            return known;
+        if let Some((last, found)) = self.last_scope
+            && last == scope
+        {
+            return found;
         }
-        let (path, call) = self.slashes.path(scope);
-        let found = (path.map(|p| self.tree.module(&p, None)), call);
-        self.by_scope.insert(scope, found);
+        let found = match self.by_scope.get(scope) {
+            Some(&known) => known,
+            None => {
+                let (path, call) = self.slashes.path(scope);
+                let found = (path.map(|p| self.tree.module(&p, None)), call);
+                self.by_scope.insert(scope, found);
+                found
+            }
+        };
+        self.last_scope = Some((scope, found));
         found
     }
 }

@@ -102,10 +102,15 @@ impl<'p> Builder<'p> {
         Ok(inputs.into())
     }
 
-    /// The values that a node's outputs name, as declared.
-    pub(super) fn values_made(&self, frame: usize, node: &NodeProto) -> Box<[Option<ValueId>]> {
-        let names = &self.frames[frame].names;
-        node.output.iter().map(|name| if name.is_empty() { None } else { names.get(name.as_ref()).and_then(|s| s.value) }).collect()
+    /// The values of a node's outputs, as declared. To be asked once for each node, in file order.
+    pub(super) fn values_made(&mut self, frame: usize, node: &NodeProto) -> Box<[Option<ValueId>]> {
+        let frame = &mut self.frames[frame];
+        let mut next = || {
+            let id = frame.declared.get(frame.taken).copied();
+            frame.taken += 1;
+            id
+        };
+        node.output.iter().map(|name| if name.is_empty() { None } else { next() }).collect()
     }
 
     fn dangling(&self, node: &NodeProto, name: &[u8]) -> ImportError {

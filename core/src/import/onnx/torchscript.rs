@@ -17,12 +17,17 @@ pub(super) struct SlashNames<'p> {
     learned: FastMap<String, String>,
     /// Module paths that parameters name, with all around them.
     known: FastMap<String, ()>,
+    /// Those paths by their last word, in the order in which nodes use them.
+    by_last: FastMap<String, Vec<String>>,
+    /// The scopes of all nodes and those around them, made when a counted part asks for them.
+    scopes: Option<FastMap<String, ()>>,
+    graph: Option<&'p GraphProto>,
 }
 
 impl<'p> SlashNames<'p> {
     /// Learns from the nodes of a graph that read parameters.
     pub(super) fn new(graph: &'p GraphProto) -> Self {
-        let mut names = Self::default();
+        let mut names = Self { graph: Some(graph), ..Self::default() };
         for t in &graph.initializer {
             if module_of(&t.name).is_some() {
                 names.parameters.insert(&t.name, ());
@@ -62,6 +67,8 @@ impl<'p> SlashNames<'p> {
             self.learned.insert(scope, module.to_owned());
             let mut prefix = module;
             while !prefix.is_empty() && self.known.insert(prefix.to_owned(), ()).is_none() {
+                let last = &prefix[parent(prefix).len()..];
+                self.by_last.entry(last.trim_start_matches('.').to_owned()).or_default().push(prefix.to_owned());
                 prefix = parent(prefix);
             }
             // `layer1`, `layer1.0`: the outer part is a beginning of the inner one. Else the rest of the path is the
@@ -85,7 +92,7 @@ impl<'p> SlashNames<'p> {
 
     /// Module path of a scope (a node's name without its last part), and which call of the module it is where the
     /// name tells. `None` for the root.
-    pub(super) fn path(&self, scope: &[u8]) -> (Option<String>, Option<u32>) {
+    pub(super) fn path(&mut self, scope: &[u8]) -> (Option<String>, Option<u32>) {
         let scope = String::from_utf8_lossy(scope);
         let parts = parts(&scope);
         let mut path = String::new();
@@ -107,30 +114,44 @@ impl<'p> SlashNames<'p> {
         }
         for (i, part) in parts.iter().enumerate().skip(from) {
             let before = if i > 0 { parts[i - 1] } else { "" };
-            let (joined, k) = self.step(&path, before, part);
+            let (joined, k) = self.step(&path, &parts[..i], before, part);
             path = joined;
             call = k.or(call);
         }
         if path.is_empty() { (None, None) } else { (Some(path), call) }
     }
 
-    /// Goes one part further from `path`, whose last part is `before`.
-    fn step(&self, path: &str, before: &str, part: &str) -> (String, Option<u32>) {
+    /// Goes one part further from `path`, that of the parts `outer`, of which `before` is the last.
+    fn step(&mut self, path: &str, outer: &[&str], before: &str, part: &str) -> (String, Option<u32>) {
         let join = |part: &str| match part.strip_prefix(before) {
             Some(rest) if !before.is_empty() && rest.starts_with('.') => format!("{path}{rest}"),
             _ if path.is_empty() => part.to_owned(),
             _ => format!("{path}.{part}"),
         };
         let whole = join(part);
-        if let Some((plain, k)) = strip_count(part)
-            && !self.known.contains_key(&whole)
-        {
-            let stripped = join(plain);
-            if self.known.contains_key(&stripped) {
-                return (stripped, Some(k));
-            }
+        let Some((plain, k)) = strip_count(part).filter(|_| !self.known.contains_key(&whole)) else { return (whole, None) };
+        // Modules of that name in this one, some perhaps in containers that are never called: the count tells which.
+        let last = plain.rsplit('.').next().unwrap_or(plain);
+        let inside = |m: &str| path.is_empty() || m.strip_prefix(path).is_some_and(|r| r.starts_with('.'));
+        let same: Vec<&String> = self.by_last.get(last).into_iter().flatten().filter(|m| ends_with(m, plain) && inside(m)).collect();
+        if let Some(counted) = same.get(k as usize) {
+            return ((*counted).clone(), None);
+        }
+        let stripped = join(plain);
+        let first = outer.iter().chain([&plain]).copied().collect::<Vec<_>>().join("/");
+        if self.known.contains_key(&stripped) || self.scopes().contains_key(&first) {
+            return (stripped, Some(k));
         }
         (whole, None)
+    }
+
+    fn scopes(&mut self) -> &FastMap<String, ()> {
+        let graph = self.graph;
+        self.scopes.get_or_insert_with(|| {
+            let mut scopes = FastMap::default();
+            graph.into_iter().for_each(|g| collect(g, &mut scopes));
+            scopes
+        })
     }
 
     /// Module path that the longest parameter name among a node's inputs gives.
@@ -140,6 +161,24 @@ impl<'p> SlashNames<'p> {
         }
         let names = node.input.iter().filter(|i| self.parameters.contains_key(i.as_ref()));
         module_of(names.max_by_key(|n| n.len())?)
+    }
+}
+
+/// Notes the scopes of a graph's nodes, with those around them.
+fn collect(graph: &GraphProto, scopes: &mut FastMap<String, ()>) {
+    for node in &graph.node {
+        for g in node.attribute.iter().flat_map(super::functions::graphs) {
+            collect(g, scopes);
+        }
+        let Some(cut) = node.name.iter().rposition(|&b| b == b'/') else { continue };
+        let scope = String::from_utf8_lossy(&node.name[..cut]);
+        let mut scope = parts(&scope).join("/");
+        while !scope.is_empty() && !scopes.contains_key(&scope) {
+            let outer = scope.rfind('/').unwrap_or(0);
+            let around = scope[..outer].to_owned();
+            scopes.insert(scope, ());
+            scope = around;
+        }
     }
 }
 
@@ -225,6 +264,23 @@ mod tests {
         // A module whose own name ends like a count.
         let g = graph(&[("/conv_1/Conv", "conv_1.weight"), ("/conv/Conv", "conv.weight")]);
         assert_eq!(path(&g, "/conv_1"), ("conv_1".into(), None));
+    }
+
+    #[test]
+    fn modules_without_parameters_are_counted_too() {
+        let g = graph(&[("/block/relu/Relu", "x"), ("/block/relu_1/Relu", "x")]);
+        assert_eq!(path(&g, "/block/relu_1"), ("block.relu".into(), Some(1)));
+        assert_eq!(path(&g, "/block/relu"), ("block.relu".into(), None));
+        // Nothing is called like this less its number.
+        assert_eq!(path(&g, "/block/drop_1"), ("block.drop_1".into(), None));
+        // The second expert 0 is that of the second layer.
+        let g = graph(&[
+            ("/experts.0/fc/Gemm", "layers.0.experts.0.fc.weight"),
+            ("/experts.0/Relu", "x"),
+            ("/experts.0/fc_1/Gemm", "layers.1.experts.0.fc.weight"),
+            ("/experts.0_1/Relu", "x"),
+        ]);
+        assert_eq!(path(&g, "/experts.0_1"), ("layers.1.experts.0".into(), None));
     }
 
     #[test]
