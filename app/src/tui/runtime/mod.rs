@@ -80,8 +80,7 @@ pub fn run(args: TuiArgs) -> anyhow::Result<i32> {
         None => return Ok(130),
     };
     let recovery_path = user.recovery_path(&args.model);
-    let recovered =
-        recovery_path
+    let recovered = recovery_path
         .as_deref()
         .and_then(|p| Recovery::load(p).ok())
         .map(|r| r.config)
