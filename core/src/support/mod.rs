@@ -1,9 +1,18 @@
 //! Backend capability tables: which nodes a backend takes, and why not the others.
+//!
+//! The facts stand in `core/data/support`, one file for each backend, with their sources; `predicates.json` beside them
+//! says which of their conditions in words can be checked on a node, and how. A user may bring a table of their own.
+
+mod judge;
+mod predicate;
+mod table;
 
 use std::sync::Arc;
 
 use crate::expr::Bindings;
 use crate::model::Model;
+
+pub use table::Backend;
 
 /// What a backend says of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,26 +29,22 @@ pub enum Support {
 /// What a backend says of every node of the main graph, by node id.
 pub type SupportMap = Arc<[Support]>;
 
-/// A capability table.
-#[derive(Clone, Debug)]
-pub struct Backend {
-    /// Its name (`tensorrt`, `onnxruntime-cpu`).
-    pub name: Arc<str>,
-    /// Where the facts are from, for reports.
-    pub source: Arc<str>,
-    /// Its own default of `min_block_size`, where it has one.
-    pub default_min_block_size: Option<u32>,
-}
+/// Why a capability table cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SupportError(String);
 
 /// Names of all built-in backends, sorted.
 #[must_use]
 pub fn backend_names() -> Vec<&'static str> {
-    Vec::new()
+    table::BUILTIN.iter().map(|(name, _)| *name).collect()
 }
 
-/// Every node of `model` under `backend`.
+/// Every node of `model` under `backend`. Shapes count as static where `dims` gives all their sizes.
 #[must_use]
 pub fn support_map(model: &Model, backend: &Backend, dims: &Bindings) -> SupportMap {
-    let _ = (model, backend, dims);
-    Arc::from(Vec::new())
+    judge::Judge::new(model, backend, dims).all()
 }
+
+#[cfg(test)]
+mod tests;
