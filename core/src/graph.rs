@@ -362,6 +362,11 @@ impl Csr {
         Self { starts, items }
     }
 
+    /// Where rows begin, and their items: to use the memory again.
+    pub(crate) fn into_parts(self) -> (Vec<u32>, Vec<u32>) {
+        (self.starts, self.items)
+    }
+
     /// Rows and items exchanged: row `i` of the result lists, ascending, the rows that hold `i`. Items are below `rows`.
     pub(crate) fn transposed(&self, rows: usize) -> Self {
         let mut starts = vec![0u32; rows + 1];

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::buffers::Buffers;
 use super::{Marks, Placement, Rule};
 use crate::diagnostic::{Diagnostic, printable};
 use crate::graph::NodeId;
@@ -76,10 +77,22 @@ impl Colouring {
 }
 
 /// Colours the view.
-pub(super) fn place(view: &View, marks: &Marks, support: Option<&SupportMap>, strict: bool, problems: &mut Vec<Diagnostic>) -> Colouring {
+pub(super) fn place(
+    view: &View,
+    marks: &Marks,
+    support: Option<&SupportMap>,
+    strict: bool,
+    problems: &mut Vec<Diagnostic>,
+    buffers: &mut Buffers,
+) -> Colouring {
     let facts: &Facts = &view.facts;
     let base = facts.base_colouring(|c| c.is_for(support, strict), || Colouring::base(view, support, strict));
-    let mut c = Colouring { placement: base.placement.clone(), rule: base.rule.clone(), support: None, strict };
+    let (mut placement, mut rule) = (std::mem::take(&mut buffers.placement), std::mem::take(&mut buffers.rule));
+    placement.clear();
+    placement.extend_from_slice(&base.placement);
+    rule.clear();
+    rule.extend_from_slice(&base.rule);
+    let mut c = Colouring { placement, rule, support: None, strict };
     // From the weakest to the strongest, so that what holds is written last.
     for (i, set) in marks.torch_executed_ops.iter().enumerate().rev() {
         mark(view, set, &mut c, Placement::Torch, Rule::TorchOp(i as u32));

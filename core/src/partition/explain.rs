@@ -26,7 +26,7 @@ impl Plan {
     #[must_use]
     pub fn explain_with(&self, unit: UnitId, entry: EntryText<'_>) -> Vec<ReasonStep> {
         let rule = self.rule[unit.index()];
-        let decided = step_of(rule);
+        let decided = rule.step();
         (1..=5)
             .map(|step| ReasonStep {
                 step,
@@ -129,14 +129,17 @@ impl Plan {
     }
 }
 
-/// Step of the design at which a rule stands.
-fn step_of(rule: Rule) -> u8 {
-    match rule {
-        Rule::PinAccelerated(_) | Rule::PinTorch(_) => 1,
-        Rule::Wrap(_) | Rule::ForeignOp => 2,
-        Rule::TorchModule(_) | Rule::TorchOp(_) => 3,
-        Rule::Default | Rule::Contains(_) | Rule::Unsupported | Rule::ConditionalStrict => 4,
-        Rule::NonTensorInput | Rule::NonTensorOutput | Rule::MinBlockSize | Rule::AtomicGroup(_) => 5,
+impl Rule {
+    /// Step of the placement rules at which it stands, 1 to 5.
+    #[must_use]
+    pub const fn step(self) -> u8 {
+        match self {
+            Self::PinAccelerated(_) | Self::PinTorch(_) => 1,
+            Self::Wrap(_) | Self::ForeignOp => 2,
+            Self::TorchModule(_) | Self::TorchOp(_) => 3,
+            Self::Default | Self::Contains(_) | Self::Unsupported | Self::ConditionalStrict => 4,
+            Self::NonTensorInput | Self::NonTensorOutput | Self::MinBlockSize | Self::AtomicGroup(_) => 5,
+        }
     }
 }
 

@@ -12,7 +12,8 @@
 
 use std::sync::Arc;
 
-use super::levels::{self, LevelGraph, Slots};
+use super::buffers::Buffers;
+use super::levels::{self, LevelGraph, Pairs, Slots, after_all, before_all};
 use super::{Colouring, Marks, Placement, Rule};
 use crate::diagnostic::{Diagnostic, printable};
 use crate::graph::{Csr, ValueId};
@@ -70,6 +71,7 @@ pub(super) fn level(
     colours: &mut Colouring,
     problems: &mut Vec<Diagnostic>,
     min_block_size: u32,
+    buffers: &mut Buffers,
 ) -> (Slots, Vec<AtomicGroup>) {
     let mut known: Vec<AtomicGroup> = Vec::new();
     let mut dropped: Vec<AtomicGroup> = Vec::new();
@@ -79,7 +81,7 @@ pub(super) fn level(
         let mut groups = active(view, marks, colours);
         groups.retain(|g| !dropped.contains(g));
         if groups.is_empty() {
-            break level_units(view, colours, min_block_size);
+            break level_units(view, colours, min_block_size, buffers);
         }
         let c = Contraction::new(view, &groups);
         let torn = c.torn_apart(&groups, colours);
@@ -90,7 +92,7 @@ pub(super) fn level(
         if c.unmix(view, &groups, &mut known, colours, problems) {
             continue;
         }
-        let slots = c.level(view, colours, min_block_size);
+        let slots = c.level(view, colours, min_block_size, buffers);
         lower_bound.get_or_insert(slots.lower_bound);
         let freed = |g: &AtomicGroup| {
             let first = g.units.first().map_or(Rule::Default, |u| colours.rule[u.index()]);
@@ -106,11 +108,19 @@ pub(super) fn level(
 }
 
 /// Levels the view without groups.
-fn level_units(view: &View, colours: &mut Colouring, min_block_size: u32) -> Slots {
+fn level_units(view: &View, colours: &mut Colouring, min_block_size: u32, buffers: &mut Buffers) -> Slots {
     let facts = &view.facts;
-    let g = LevelGraph { preds: &view.preds, succs: &view.succs, compute: &facts.compute, out_bytes: &facts.out_bytes };
+    let g = LevelGraph {
+        preds: &view.preds,
+        succs: &view.succs,
+        opaque: !view.wraps().is_empty() || !facts.foreign.is_empty(),
+        pred_pairs: &facts.pred_pairs,
+        succ_pairs: &facts.succ_pairs,
+        compute: &facts.compute,
+        out_bytes: &facts.out_bytes,
+    };
     let rule = &colours.rule;
-    let slots = levels::level(g, &mut colours.placement, |u| matches!(rule[u], Rule::PinAccelerated(_)), min_block_size);
+    let slots = levels::level(g, &mut colours.placement, |u| matches!(rule[u], Rule::PinAccelerated(_)), min_block_size, buffers);
     for &u in &slots.demoted {
         colours.rule[u as usize] = Rule::MinBlockSize;
     }
@@ -265,7 +275,7 @@ impl Contraction {
     }
 
     /// Levels the vertices and gives every unit the slot of its vertex.
-    fn level(&self, view: &View, colours: &mut Colouring, min_block_size: u32) -> Slots {
+    fn level(&self, view: &View, colours: &mut Colouring, min_block_size: u32, buffers: &mut Buffers) -> Slots {
         let vertices = self.units.rows();
         let sum = |of: &[u32]| -> Vec<u32> {
             (0..vertices as u32).map(|v| self.members(v).iter().fold(0u32, |n, u| n.saturating_add(of[u.index()]))).collect()
@@ -276,15 +286,26 @@ impl Contraction {
         let mut placement: Vec<Placement> = (0..vertices as u32).map(placed).collect();
         let rule = &colours.rule;
         let pinned = |v: usize| self.members(v as u32).iter().any(|u| matches!(rule[u.index()], Rule::PinAccelerated(_)));
-        let g = LevelGraph { preds: &self.preds, succs: &succs, compute: &compute, out_bytes: &out_bytes };
-        let slots = levels::level(g, &mut placement, pinned, min_block_size);
+        let pred_pairs = Pairs::new(&self.preds, before_all(vertices));
+        let succ_pairs = Pairs::new(&succs, after_all(vertices));
+        let g = LevelGraph {
+            preds: &self.preds,
+            succs: &succs,
+            opaque: true,
+            pred_pairs: &pred_pairs,
+            succ_pairs: &succ_pairs,
+            compute: &compute,
+            out_bytes: &out_bytes,
+        };
+        let slots = levels::level(g, &mut placement, pinned, min_block_size, buffers);
         let mut demoted: Vec<u32> = slots.demoted.iter().flat_map(|&v| self.units.row(v as usize)).copied().collect();
         demoted.sort_unstable();
         for &u in &demoted {
             colours.put(u as usize, Placement::Torch, Rule::MinBlockSize);
         }
         let slot = self.vertex_of.iter().map(|&v| slots.slot[v as usize]).collect();
-        Slots { slot, demoted, ..slots }
+        // The counts were of vertices.
+        Slots { slot, demoted, count: Vec::new(), ..slots }
     }
 }
 

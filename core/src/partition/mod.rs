@@ -1,6 +1,7 @@
 //! Placements, reasons and plans: pure functions of (view, marks, support, options).
 
 mod boundary;
+mod buffers;
 mod colour;
 mod explain;
 mod groups;
@@ -15,9 +16,11 @@ use crate::select::NodeSet;
 use crate::support::SupportMap;
 use crate::view::{UnitId, View};
 
+pub(crate) use buffers::Pool;
 pub(crate) use colour::Colouring;
 pub use explain::EntryText;
 pub use groups::{AtomicGroup, GroupKind};
+pub(crate) use levels::{Pairs, after_all, before_all};
 
 id!(
     /// Position of a partition in [`Plan::partitions`]: execution order.
@@ -174,10 +177,13 @@ pub struct Boundary {
 #[must_use]
 pub fn plan(view: &Arc<View>, marks: &Marks, support: Option<&SupportMap>, options: &PlanOptions) -> Plan {
     let mut problems = Vec::new();
-    let mut colours = colour::place(view, marks, support, options.strict_support, &mut problems);
+    let mut buffers = view.facts.pool.take();
+    let mut colours = colour::place(view, marks, support, options.strict_support, &mut problems, &mut buffers);
     let min_block_size = options.partitioner.min_block_size;
-    let (slots, groups) = groups::level(view, marks, &mut colours, &mut problems, min_block_size);
-    let numbered = slots.number();
+    let (slots, groups) = groups::level(view, marks, &mut colours, &mut problems, min_block_size, &mut buffers);
+    let lower_bound = slots.lower_bound;
+    let numbered = slots.number(&mut buffers);
+    view.facts.pool.give_back(buffers);
     let plan = Plan {
         view: view.clone(),
         placement: colours.placement,
@@ -185,7 +191,7 @@ pub fn plan(view: &Arc<View>, marks: &Marks, support: Option<&SupportMap>, optio
         partition_of: numbered.partition_of,
         partitions: numbered.partitions,
         members: numbered.members,
-        lower_bound: slots.lower_bound,
+        lower_bound,
         support: support.cloned(),
         groups,
         problems,

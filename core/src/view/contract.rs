@@ -42,7 +42,7 @@ impl View {
         let succs = preds.transposed(nodes);
         let unit_of: Vec<UnitId> = (0..nodes as u32).map(UnitId).collect();
         let units: Vec<Unit> = (0..nodes as u32).map(|n| Unit::Node(NodeId(n))).collect();
-        let facts = Arc::new(Facts::new(&model, &units, &unit_of, &[]));
+        let facts = Arc::new(Facts::new(&model, &units, &unit_of, &[], &preds, &succs));
         Self { model, units, unit_of, wraps: Vec::new(), absorbed: Vec::new(), preds, succs, facts }
     }
 }
@@ -293,7 +293,7 @@ impl Parts {
         }
         let preds = Csr::from_rows(starts, items);
         let succs = preds.transposed(units.len());
-        let facts = Arc::new(Facts::new(&model, &units, &unit_of, &wraps));
+        let facts = Arc::new(Facts::new(&model, &units, &unit_of, &wraps, &preds, &succs));
         View { model, units, unit_of, wraps, absorbed, preds, succs, facts }
     }
 }

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{UNKNOWN_BYTES, Unit, UnitId, WrapRegion};
 use crate::expr::Bindings;
+use crate::graph::Csr;
 use crate::graph::{Dialect, Graph, NodeId, Op, ValueId, ValueType};
 use crate::model::Model;
-use crate::partition::Colouring;
+use crate::partition::{Colouring, Pairs, Pool, after_all, before_all};
 
 /// Whether an operator computes something: `min_block_size` counts these only. Constants, identities, element access
 /// and changes of shape alone do not count.
@@ -87,12 +88,17 @@ pub(crate) struct Facts {
     pub(crate) non_tensor: Vec<NonTensor>,
     /// `DequantizeLinear`s, operator, `QuantizeLinear`s that a backend takes as one quantized operator; ascending.
     pub(crate) qdq: Vec<Vec<UnitId>>,
+    /// Neighbours in the form that planning reads.
+    pub(crate) pred_pairs: Pairs,
+    pub(crate) succ_pairs: Pairs,
+    /// Memory of former plans.
+    pub(crate) pool: Pool,
     base: Mutex<Option<Arc<Colouring>>>,
     bytes: Mutex<Option<(Bindings, Arc<[u64]>)>>,
 }
 
 impl Facts {
-    pub(super) fn new(model: &Model, units: &[Unit], unit_of: &[UnitId], wraps: &[WrapRegion]) -> Self {
+    pub(super) fn new(model: &Model, units: &[Unit], unit_of: &[UnitId], wraps: &[WrapRegion], preds: &Csr, succs: &Csr) -> Self {
         let graph = &model.graph;
         let mut is_output = vec![false; graph.values().len()];
         for v in graph.outputs() {
@@ -104,6 +110,9 @@ impl Facts {
             foreign: Vec::new(),
             non_tensor: Vec::new(),
             qdq: Vec::new(),
+            pred_pairs: Pairs::new(preds, before_all(units.len())),
+            succ_pairs: Pairs::new(succs, after_all(units.len())),
+            pool: Pool::default(),
             base: Mutex::default(),
             bytes: Mutex::default(),
         };

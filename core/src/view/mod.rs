@@ -13,8 +13,8 @@ use crate::graph::{Csr, NodeId, ValueId, id};
 use crate::model::Model;
 use crate::select::NodeSet;
 
-pub(crate) use facts::Facts;
 pub use facts::is_compute;
+pub(crate) use facts::{Facts, NonTensor};
 
 id!(
     /// Position of a unit in [`View::units`]: the topological order of the effective graph.
