@@ -15,6 +15,7 @@ pub mod key;
 pub mod keymap;
 pub mod lanes;
 pub mod layers;
+pub mod marks;
 pub mod msg;
 pub mod query;
 pub mod run_job;

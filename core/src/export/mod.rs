@@ -1,1 +1,3 @@
-//! Writers: DOT.
+//! Writing graphs and plans down for other programs.
+
+pub mod dot;

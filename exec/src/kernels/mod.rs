@@ -9,7 +9,6 @@ mod attrs;
 mod codes;
 mod conv;
 mod conv_transpose;
-mod detection;
 mod float;
 mod gemm;
 mod integer;
@@ -19,8 +18,6 @@ pub mod opset;
 mod pool;
 mod quantize;
 pub mod registry;
-mod resample;
-mod resize;
 mod rnn;
 pub mod sequence;
 #[cfg(test)]

@@ -6,13 +6,11 @@ use super::Entry;
 const TABLES: &[&[Entry]] = &[
     super::conv::TABLE,
     super::conv_transpose::TABLE,
-    super::detection::TABLE,
     super::integer::TABLE,
     super::matmul::TABLE,
     super::max_pool::TABLE,
     super::pool::TABLE,
     super::quantize::TABLE,
-    super::resize::TABLE,
     super::rnn::TABLE,
     super::sequence::TABLE,
 ];
