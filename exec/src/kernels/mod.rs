@@ -3,21 +3,42 @@
 //! A kernel is prepared once per node (attributes parsed and checked, constant inputs seen, weights packed) and then
 //! run with values. Every file here has a `TABLE`; [`registry`] joins them. What has no kernel falls back to tract.
 
+mod activation;
+mod attr;
 mod attrs;
+mod binary;
+mod broadcast;
+mod cast;
 mod codes;
+mod constant;
 mod conv;
 mod conv_transpose;
 mod float;
+mod gather;
 mod gemm;
+mod half_float;
 mod integer;
+mod logic;
 mod matmul;
 mod max_pool;
+mod movement;
+mod norm;
+mod order;
+mod parallel;
 mod pool;
 mod quantize;
+mod reduce;
 pub mod registry;
 mod rnn;
+mod shape;
+mod slicing;
+mod small_float;
+mod softmax;
+mod strided;
 #[cfg(test)]
 mod testing;
+mod unary;
+mod vecmath;
 mod window;
 
 use recut_core::dtype::DType;
