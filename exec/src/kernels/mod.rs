@@ -5,23 +5,44 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "kernels are given their inputs by value, since some take them over")]
 
+mod activation;
+mod attr;
 mod attrs;
+mod binary;
+mod broadcast;
+mod cast;
 mod codes;
+mod constant;
 mod conv;
 mod conv_transpose;
 mod float;
+mod gather;
 mod gemm;
+mod half_float;
 mod integer;
+mod logic;
 mod matmul;
 mod max_pool;
 pub mod opset;
+mod movement;
+mod norm;
+mod order;
+mod parallel;
 mod pool;
 mod quantize;
+mod reduce;
 pub mod registry;
 mod rnn;
 pub mod sequence;
+mod shape;
+mod slicing;
+mod small_float;
+mod softmax;
+mod strided;
 #[cfg(test)]
 mod testing;
+mod unary;
+mod vecmath;
 mod window;
 
 use recut_core::dtype::DType;

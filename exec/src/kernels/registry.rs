@@ -4,15 +4,29 @@ use super::Entry;
 
 /// Kernel tables of every file, in order of preference.
 const TABLES: &[&[Entry]] = &[
+    super::activation::TABLE,
+    super::binary::TABLE,
+    super::cast::TABLE,
+    super::constant::TABLE,
     super::conv::TABLE,
     super::conv_transpose::TABLE,
+    super::gather::TABLE,
     super::integer::TABLE,
+    super::logic::TABLE,
     super::matmul::TABLE,
     super::max_pool::TABLE,
+    super::movement::TABLE,
+    super::norm::TABLE,
+    super::order::TABLE,
     super::pool::TABLE,
     super::quantize::TABLE,
+    super::reduce::TABLE,
     super::rnn::TABLE,
     super::sequence::TABLE,
+    super::shape::TABLE,
+    super::slicing::TABLE,
+    super::softmax::TABLE,
+    super::unary::TABLE,
 ];
 
 /// The kernel entry for an operator under a model's operator-set version.
