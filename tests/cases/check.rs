@@ -1,6 +1,7 @@
 //! Holds one case against what it must show.
 
 use std::path::Path;
+use std::time::Duration;
 
 use recut::cli::error::CliError;
 use recut_core::config::PartitionConfig;
@@ -8,8 +9,16 @@ use recut_core::diagnostic::Diagnostic;
 use recut_core::document::{Document, DocumentOptions};
 use recut_core::import::{self, Imported};
 use recut_core::partition::Placement;
+use recut_exec::engine::{CancelToken, ExecContext, RunError};
+use recut_exec::engines::Engines;
+use recut_exec::generate::complete;
+use recut_exec::inputs::{bind_dims, match_inputs};
+use recut_exec::io::Arrays;
+use recut_exec::runner::{PartitionSpec, RunRequest, Session, partitions_of};
+use recut_exec::tensor::Value;
 
-use super::spec::{Case, Limits, Open};
+use super::arrays;
+use super::spec::{Case, Limits, Open, Run};
 
 /// What is wrong; nothing if the case holds.
 pub(crate) fn check(dir: &Path, case: &Case) -> Vec<String> {
@@ -28,10 +37,65 @@ pub(crate) fn check(dir: &Path, case: &Case) -> Vec<String> {
     if let Some(p) = &case.partition {
         partitions(p, imported.clone(), &mut faults);
     }
+    // Limits are for opening and partitioning.
     if let Some(limits) = &case.limits {
         within(limits, &mut faults);
     }
+    for r in &case.runs {
+        runs(dir, case, r, &imported, &mut faults);
+    }
     faults
+}
+
+/// Runs with the arrays of `r`, and compares.
+fn runs(dir: &Path, case: &Case, r: &Run, imported: &Imported, faults: &mut Vec<String>) {
+    let (feeds, expected) = match arrays::load(dir, r) {
+        Ok(loaded) => loaded,
+        Err(e) => return faults.push(format!("{}: {e}", r.npz)),
+    };
+    let outcome = run(imported, &feeds).map_err(CliError::from);
+    match (outcome, r.expect.as_str()) {
+        (Ok(_), "error") => faults.push(format!("{} runs, and must fail", r.npz)),
+        (Ok(outputs), _) => {
+            for want in &expected {
+                let difference = match outputs.get(want.index).map(|(_, v)| v.as_tensor()) {
+                    Some(Some(got)) => arrays::difference(&want.tensor, got, case.rtol, case.atol),
+                    Some(None) => Some("is no tensor".to_owned()),
+                    None => Some("is missing".to_owned()),
+                };
+                faults.extend(difference.map(|d| format!("{}: output {} {d}", r.npz, want.index)));
+            }
+        }
+        (Err(e), expect) => {
+            if expect == "equal" && case.run != Some(Open::OkOrError) {
+                return faults.push(format!("{} fails: {e}", r.npz));
+            }
+            // Where the fed values share the fault, any documented error will do.
+            if e.exit.code() != 4 && case.exit.as_deref() != Some("any") {
+                faults.push(format!("exit code {} for a run that fails", e.exit.code()));
+            }
+            let any = if expect == "error" { r.err_any.as_slice() } else { &[] };
+            message(case, &e.message, any, faults);
+        }
+    }
+}
+
+/// Outputs of one run of the whole model on the embedded engine, as `recut run` does it.
+fn run(imported: &Imported, arrays: &Arrays) -> Result<Vec<(String, Value)>, RunError> {
+    let cancel = CancelToken::default();
+    let document = Document::new(imported.clone(), PartitionConfig::default(), DocumentOptions::default())
+        .map_err(|e| RunError::Engine { engine: "cpu".to_owned(), partition: "the model".to_owned(), message: e.to_string() })?;
+    let model = document.model();
+    let mut dims = document.config().dims.clone();
+    let (mut feeds, _) = match_inputs(model, arrays)?;
+    bind_dims(model, &feeds, &mut dims)?;
+    complete(model, &mut feeds, &mut dims, &[], 0)?;
+    let engines = Engines::new(ExecContext::new(None)?);
+    let assign = |spec: &PartitionSpec| engines.assign(spec.kind, &document.config().run).expect("the embedded engine is there");
+    let specs = partitions_of(document.plan());
+    let session = Session::new(model.clone(), specs, engines.context.clone(), &dims, assign, &cancel, &|_| {})?;
+    let request = RunRequest { timeout: Some(Duration::from_secs(120)), ..RunRequest::default() };
+    Ok(session.run(&feeds, &request, &cancel, &|_| {})?.outputs)
 }
 
 fn contains(text: &str, part: &str) -> bool {

@@ -68,9 +68,8 @@ pub fn run(request: &RunRequest, out: &Output, cancel: &CancelToken) -> Result<(
         diagnostics: problems,
     });
     write_files(&document, &session, &outcome, request, out)?;
-    match &request.json {
-        Some(target) => files::write_json(target, &report, out)?,
-        None => {}
+    if let Some(target) = &request.json {
+        files::write_json(target, &report, out)?;
     }
     if request.json.as_deref() != Some(Path::new("-")) {
         out.data(&summary::text(&report, request, out))?;
