@@ -171,6 +171,172 @@ fn colour_follows_flag_and_environment() {
     assert!(!colored(&[("CLICOLOR_FORCE", "1")], &["--color=never"]));
 }
 
+// ---- running
+
+fn io(name: &str) -> (String, String) {
+    (sample(&format!("{name}.onnx")), sample(&format!("{name}.npz")))
+}
+
+#[test]
+fn a_run_that_agrees_is_exit_0_and_times_every_node() {
+    let (model, arrays) = io("tiny_cnn");
+    let r = json(&["--run", &model, "--inputs", &arrays, "--expect", &arrays, "--json", "-"]);
+    assert_eq!(r["schema"], "recut.run/1");
+    let inspected = json(&["inspect", &model, "--json"]);
+    let ids = |v: &Value| v["nodes"].as_array().unwrap().iter().map(|n| n["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let (mut timed, mut all) = (ids(&r), ids(&inspected));
+    timed.sort();
+    all.sort();
+    assert_eq!(timed, all, "a time for every node");
+    assert!(r["nodes"].as_array().unwrap().iter().all(|n| n["median_ns"].is_u64() && n["calls"] == 5));
+    assert_eq!(r["expect"][0]["ok"], true);
+    assert_eq!((r["inputs"][0]["name"].as_str(), r["inputs"][0]["array"].as_str()), (Some("x"), Some("in_x")));
+    for field in ["end_to_end", "sum_of_nodes_ns", "gap_ns", "boundary_ns", "peak_bytes"] {
+        assert!(!r["totals"][field].is_null(), "no total {field}");
+    }
+    assert_eq!(r["outputs"][0]["sha256"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn a_spoilt_expectation_is_exit_1_and_says_which_output() {
+    let (model, arrays) = io("tiny_cnn");
+    let dir = tempfile::tempdir().unwrap();
+    let spoilt = dir.path().join("spoilt.npz");
+    let mut stored = recut_exec::io::load_arrays(Path::new(&arrays)).unwrap();
+    let out = stored.get_mut("out_0").unwrap();
+    out.as_mut_slice::<f32>().unwrap()[3] += 1.0;
+    recut_exec::io::save_npz(&spoilt, &stored).unwrap();
+    let (out, err) = expect(1, &["--run", &model, "--inputs", &arrays, "--expect", spoilt.to_str().unwrap()]);
+    assert!(out.contains("Expectation") && out.contains("differs"), "{out}");
+    assert!(err.starts_with("error: 1 of 1 outputs differ from ") && err.contains("--rtol 0.001"), "{err}");
+    // Under a tolerance that allows it, it holds.
+    expect(0, &["--run", &model, "--inputs", &arrays, "--expect", spoilt.to_str().unwrap(), "--atol", "1.5"]);
+}
+
+#[test]
+fn the_summary_reads_from_hottest_node_to_next_step() {
+    let (model, arrays) = io("tiny_cnn");
+    let (out, err) = expect(0, &["--run", &model, "--inputs", &arrays, "--top", "2", "--torch-executed-op", "Relu", "--threads", "1"]);
+    for part in ["ms", "node", "Totals", "end to end", "sum of nodes", "gap", "peak memory", "Partitions", "run_on_acc_", "run_on_torch_"] {
+        assert!(out.contains(part), "no {part} in\n{out}");
+    }
+    assert!(out.contains("torch not found, ran on cpu"), "{out}");
+    assert!(out.contains("--save-config"), "a hint what to do next: {out}");
+    assert!(out.contains("more nodes (--top 0 lists all"), "{out}");
+    assert!(err.is_empty(), "{err}");
+}
+
+#[test]
+fn inputs_are_generated_from_seed_and_specification() {
+    let (model, _) = io("tiny_cnn");
+    let outputs = |seed: &str| json(&["run", &model, "--seed", seed, "--repeat", "1", "--json"])["outputs"].clone();
+    assert_eq!(outputs("1"), outputs("1"));
+    assert_ne!(outputs("1"), outputs("2"));
+    let r = json(&["run", &model, "--input", "x:2x3x32x32:f32:0..1", "--repeat", "1", "--json"]);
+    assert!(r["inputs"][0]["generated"].as_str().unwrap().contains("uniform in 0..1"), "{}", r["inputs"]);
+    let (_, err) = expect(4, &["run", &model, "--input", "nope:2x3"]);
+    assert!(err.contains("`nope`") && err.contains('x'), "{err}");
+}
+
+#[test]
+fn files_of_a_run_are_whole_and_loadable() {
+    let (model, arrays) = io("tiny_cnn");
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let (outputs, trace, dump) = (at("o.npz"), at("t.json"), at("values"));
+    expect(0, &["run", &model, "--inputs", &arrays, "--outputs", &outputs, "--trace", &trace, "--dump", "op:Relu", "-o", &dump]);
+    // What was written is what was expected.
+    expect(0, &["run", &model, "--inputs", &arrays, "--expect", &outputs, "--rtol", "0", "--atol", "0"]);
+    let events: Value = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();
+    assert!(events["traceEvents"].as_array().unwrap().iter().any(|e| e["cat"] == "Conv"));
+    let index: Value = serde_json::from_slice(&std::fs::read(Path::new(&dump).join("index.json")).unwrap()).unwrap();
+    let files = index.as_object().unwrap();
+    assert!(!files.is_empty());
+    for file in files.keys() {
+        assert_eq!(recut_exec::io::load_arrays(&Path::new(&dump).join(file)).unwrap().len(), 1);
+    }
+    assert!(std::fs::read_dir(dir.path()).unwrap().all(|e| !e.unwrap().file_name().to_string_lossy().ends_with(".tmp")));
+}
+
+#[test]
+fn an_operator_without_kernel_is_exit_4_and_names_the_node() {
+    let (out, err) = expect(4, &["run", &sample("tiny_custom_op.onnx")]);
+    assert!(out.is_empty(), "{out}");
+    assert!(err.starts_with("error: the run failed: cpu cannot run ") && err.contains("no kernel for "), "{err}");
+}
+
+#[test]
+fn arrays_and_configs_that_are_not_there_are_exit_5() {
+    let (model, _) = io("tiny_cnn");
+    for option in ["--inputs", "--expect", "--config", "--support"] {
+        let (_, err) = expect(5, &["run", &model, option, "/nonexistent/file"]);
+        assert!(err.contains("/nonexistent/file"), "{option}: {err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+    expect(5, &["run", &model, "--repeat", "1", "--json", "/nonexistent/dir/r.json"]);
+}
+
+// ---- marks and configs
+
+#[test]
+fn a_saved_config_gives_the_same_plan_and_the_same_bytes() {
+    let (model, arrays) = io("tiny_cnn");
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let (a, b) = (at("a.json"), at("b.json"));
+    let marks = ["--torch-executed-op", "Relu", "--min-block-size", "2", "--engine", "tract"];
+    let partitions = |args: &[&str]| {
+        let args: Vec<&str> = ["run", &model, "--inputs", &arrays, "--repeat", "1", "--json"].iter().chain(args).copied().collect();
+        let r = json(&args);
+        r["partitions"].as_array().unwrap().iter().map(|p| (p["name"].clone(), p["engine"].clone(), p["nodes"].clone())).collect::<Vec<_>>()
+    };
+    let marked = partitions(&[&marks[..], &["--save-config", &a]].concat());
+    assert_eq!(partitions(&["--config", &a, "--save-config", &b]), marked);
+    assert_eq!(std::fs::read(&a).unwrap(), std::fs::read(&b).unwrap());
+    let saved: Value = serde_json::from_slice(&std::fs::read(&a).unwrap()).unwrap();
+    assert_eq!(saved["torch_executed_ops"], serde_json::json!(["Relu"]));
+    assert_eq!((&saved["partitioner"]["min_block_size"], &saved["run"]["engine"]), (&2.into(), &"tract".into()));
+    assert_eq!(saved["model"]["graph_sha256"].as_str().unwrap().len(), 64);
+    // Saving over the config that was loaded is what the option is for.
+    partitions(&["--config", &a, "--save-config", &a]);
+    assert_eq!(std::fs::read(&a).unwrap(), std::fs::read(&b).unwrap());
+}
+
+#[test]
+fn config_and_selector_errors_are_exit_2_and_say_where() {
+    let (model, _) = io("tiny_cnn");
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("c.json");
+    std::fs::write(&config, "{\n  \"version\": 1,\n  \"torch_executed_op\": []\n}\n").unwrap();
+    let (_, err) = expect(2, &["run", &model, "--config", config.to_str().unwrap()]);
+    assert!(err.contains("c.json:3:") && err.contains("torch_executed_ops"), "{err}");
+    let (_, err) = expect(2, &["run", &model, "--torch-executed-op", "op:("]);
+    assert!(err.starts_with("error: ") && err.contains("op:("), "{err}");
+    let (_, err) = expect(2, &["run", &model, "--strict", "--torch-executed-op", "op:Rellu"]);
+    assert!(err.contains("op:Rellu") || err.contains("Rellu"), "{err}");
+    assert!(err.contains("Relu"), "the nearest name: {err}");
+    let (_, err) = expect(0, &["run", &model, "--repeat", "1", "--torch-executed-op", "op:Rellu"]);
+    assert!(err.starts_with("warning: ") && err.contains("Relu"), "{err}");
+}
+
+#[test]
+fn full_compilation_that_is_not_reached_is_exit_1() {
+    let (model, _) = io("tiny_cnn");
+    let (_, err) = expect(1, &["run", &model, "--repeat", "1", "--require-full-compilation", "--torch-executed-op", "Relu"]);
+    assert!(err.contains("require_full_compilation"), "{err}");
+    expect(0, &["run", &model, "--repeat", "1", "--require-full-compilation"]);
+}
+
+#[test]
+fn a_snapshot_is_one_frame_of_the_app() {
+    let model = sample("tiny_cnn.onnx");
+    let (out, _) = expect(0, &["snapshot", &model, "--size", "100x30"]);
+    assert_eq!(out.lines().count(), 30);
+    assert!(out.contains("Conv"), "{out}");
+    let (_, err) = expect(2, &["snapshot", &model, "--keys", "NoSuchKey"]);
+    assert!(err.contains("NoSuchKey"), "{err}");
+}
+
 // ---- generated
 
 #[test]
@@ -178,7 +344,7 @@ fn schemas_completions_and_manual_pages_are_generated() {
     let config = json(&["schema", "config"]);
     assert!(config["properties"]["torch_executed_ops"].is_object());
     let report = json(&["schema", "report"]);
-    for name in ["recut.inspect/1"] {
+    for name in ["recut.run/1", "recut.inspect/1"] {
         assert_eq!(report[name]["properties"]["schema"]["const"], name);
     }
     for shell in ["bash", "zsh", "fish"] {

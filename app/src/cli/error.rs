@@ -7,6 +7,8 @@ use recut_core::document::DocumentError;
 use recut_core::import::{ImportError, ImportErrorKind};
 use recut_core::select::SelectError;
 use recut_exec::engine::RunError;
+use recut_exec::engines::EngineMissing;
+use recut_exec::io::ArrayError;
 
 /// Exit codes; scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +141,19 @@ impl From<RunError> for CliError {
             RunError::Cancelled => Self::new(Exit::Interrupted, "interrupted"),
             e => Self::new(Exit::Run, format!("the run failed: {e}")),
         }
+    }
+}
+
+impl From<EngineMissing> for CliError {
+    fn from(e: EngineMissing) -> Self {
+        Self::new(Exit::NotThere, format!("{e} (`recut doctor` shows what is found)"))
+    }
+}
+
+impl From<ArrayError> for CliError {
+    fn from(e: ArrayError) -> Self {
+        let exit = if e.not_found || e.writing { Exit::NotThere } else { Exit::Run };
+        Self::new(exit, e.to_string())
     }
 }
 

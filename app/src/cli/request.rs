@@ -7,7 +7,7 @@ use std::time::Duration;
 use recut_core::config::Strategy;
 use recut_core::diagnostic::printable;
 use recut_core::document::MarkList;
-use recut_core::dtype::DType;
+use recut_exec::generate::InputSpec;
 
 use super::args::{self, Cli, Command, InspectArgs, MarkArgs, PartitionArgs, RunArgs, ScheduleArg, SchemaWhat, SnapshotArgs};
 use super::error::{CliError, Exit, Result, show};
@@ -72,19 +72,6 @@ pub struct AppRequest {
     pub marks: MarkRequest,
     /// `--color`, if it was `always` or `never`.
     pub color: Option<bool>,
-}
-
-/// An input to generate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct InputSpec {
-    /// Name of the model input.
-    pub name: String,
-    /// Sizes, where given.
-    pub shape: Option<Vec<u64>>,
-    /// Element type, where given.
-    pub dtype: Option<DType>,
-    /// Lowest and highest value, where given.
-    pub range: Option<(f64, f64)>,
 }
 
 /// Run a model.
@@ -463,46 +450,8 @@ fn engine_for(text: &str) -> Result<()> {
     p.map_or(Ok(()), precision)
 }
 
-/// `NAME:SHAPE[:DTYPE[:LOW..HIGH]]`. Names of inputs may hold colons, so it is read from the end.
 fn input_spec(text: &str) -> Result<InputSpec> {
-    let bad = |why: &str| {
-        CliError::usage(format!(
-            "--input `{}`: {why}; expected NAME:SHAPE[:DTYPE[:LOW..HIGH]], e.g. --input ids:1x128:i64:0..30000",
-            printable(text)
-        ))
-    };
-    let mut spec = InputSpec { name: String::new(), shape: None, dtype: None, range: None };
-    let mut rest = text;
-    if let Some((before, range)) = rest.rsplit_once(':')
-        && let Some((low, high)) = range.split_once("..")
-    {
-        let number = |t: &str| t.trim().parse::<f64>().ok().filter(|x| x.is_finite());
-        match (number(low), number(high)) {
-            (Some(low), Some(high)) if low <= high => spec.range = Some((low, high)),
-            _ => return Err(bad("the range is no pair of ascending numbers")),
-        }
-        rest = before;
-    }
-    if let Some((before, dtype)) = rest.rsplit_once(':')
-        && let Some(dtype) = DType::parse(dtype)
-    {
-        spec.dtype = Some(dtype);
-        rest = before;
-    }
-    let Some((name, shape)) = rest.rsplit_once(':') else { return Err(bad("there is no shape")) };
-    if name.is_empty() {
-        return Err(bad("there is no name"));
-    }
-    spec.name = name.to_owned();
-    if !shape.is_empty() {
-        let sizes: Option<Vec<u64>> = match shape {
-            "scalar" | "()" | "[]" => Some(Vec::new()),
-            s => s.split(['x', ',']).map(|d| d.trim().parse().ok()).collect(),
-        };
-        spec.shape =
-            Some(sizes.ok_or_else(|| bad(&format!("`{}` is neither a shape like 1x3x224x224 nor an element type", printable(shape))))?);
-    }
-    Ok(spec)
+    text.parse().map_err(|e| CliError::usage(format!("--input {e}")))
 }
 
 impl InspectRequest {
@@ -617,18 +566,10 @@ mod tests {
     }
 
     #[test]
-    fn input_specs_read_from_the_end_since_names_hold_colons() {
-        let s = input_spec("a:b:2x3:i64:0..9").unwrap();
-        assert_eq!(s, InputSpec { name: "a:b".into(), shape: Some(vec![2, 3]), dtype: Some(DType::I64), range: Some((0.0, 9.0)) });
-        assert_eq!(input_spec("x:1,2").unwrap().shape, Some(vec![1, 2]));
-        assert_eq!(input_spec("x:scalar:f32").unwrap().shape, Some(vec![]));
-        assert_eq!(
-            input_spec("x::f32:-1..1").unwrap(),
-            InputSpec { name: "x".into(), shape: None, dtype: Some(DType::F32), range: Some((-1.0, 1.0)) }
-        );
-        for bad in ["x", "x:1xb", ":2x2", "x:2:f32:9..1"] {
-            assert_eq!(input_spec(bad).unwrap_err().exit.code(), 2, "{bad}");
-        }
+    fn input_specs_are_checked_before_anything_is_opened() {
+        let r = run("recut run m --input a:b:2x3:i64:0..9");
+        assert_eq!((r.input_specs[0].name.as_str(), r.input_specs[0].shape.as_slice()), ("a:b", [2, 3].as_slice()));
+        assert_eq!(resolve("recut run m --input x").unwrap_err().exit.code(), 2);
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub fn report_schema() -> serde_json::Value {
         }
         defs.insert(name.to_owned(), schema);
     };
+    add(recut_exec::report::RUN_SCHEMA, schemars::schema_for!(recut_exec::report::RunReport));
     add(recut_core::report::inspect::SCHEMA, schemars::schema_for!(recut_core::report::inspect::InspectReport));
     add(super::doctor::SCHEMA, schemars::schema_for!(super::doctor::DoctorReport));
     serde_json::Value::Object(defs)
