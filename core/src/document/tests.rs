@@ -459,3 +459,30 @@ fn instances_and_arcs_stay_shared_when_nothing_touches_them() {
     d.apply(Edit::set_run(d.config(), run)).unwrap();
     assert!(Arc::ptr_eq(&plan, d.plan()), "how to run is no matter of the plan");
 }
+
+#[test]
+fn the_backend_decides_and_a_table_of_the_user_comes_before_it() {
+    let mut d = open(net(), PartitionConfig::default());
+    let edit = Edit::set_backend(d.config(), Some("tensorrt"));
+    d.apply(edit).unwrap();
+    assert_eq!(d.backend().map(|b| b.name.to_string()).as_deref(), Some("tensorrt"));
+    assert_eq!(d.support().map(|s| s.len()), Some(6));
+    let e = d.apply(Edit::set_backend(d.config(), Some("tensort"))).unwrap_err();
+    assert!(e.to_string().contains("did you mean `tensorrt`"), "{e}");
+    assert_eq!(d.config().backend.as_deref(), Some("tensorrt"));
+    d.undo().unwrap();
+    assert!(d.backend().is_none() && d.support().is_none());
+
+    let table = r#"{"format": 1, "backend": "mine", "dialect": "onnx", "source": {"project": "test"},
+        "ops": [{"op": "Conv", "domain": "", "since": null, "dtypes": null, "dynamic_shapes": null, "condition": null},
+                {"op": "Gemm", "domain": "", "since": null, "dtypes": null, "dynamic_shapes": null, "condition": "only on Tuesdays"}]}"#;
+    let own = |text: &str| DocumentOptions { support_file: Some((text.into(), "mine.json".into())), ..DocumentOptions::default() };
+    let d = open_with(net(), PartitionConfig::default(), own(table)).unwrap();
+    assert_eq!(torch(&d), "/layer1/relu /layer2/relu /head/gap");
+    let conditional = d.problems().into_iter().find(|p| p.code == "conditional_support").unwrap();
+    assert!(conditional.message.contains("only on Tuesdays") && conditional.node.as_deref() == Some("/head/fc"), "{conditional:?}");
+    let strict = DocumentOptions { strict_support: true, ..own(table) };
+    assert_eq!(torch(&open_with(net(), PartitionConfig::default(), strict).unwrap()), "/layer1/relu /layer2/relu /head/gap /head/fc");
+    let e = open_with(net(), PartitionConfig::default(), own("{")).unwrap_err();
+    assert!(e.to_string().contains("mine.json"), "{e}");
+}
