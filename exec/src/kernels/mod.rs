@@ -5,12 +5,16 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "kernels are given their inputs by value, since some take them over")]
 
+mod attention;
 mod attrs;
 mod codes;
 mod conv;
 mod conv_transpose;
+mod detection;
+mod einsum;
 mod float;
 mod gemm;
+mod grid;
 mod integer;
 mod matmul;
 mod max_pool;
@@ -18,7 +22,10 @@ pub mod opset;
 mod pool;
 mod quantize;
 pub mod registry;
+mod resample;
+mod resize;
 mod rnn;
+mod rotary;
 pub mod sequence;
 #[cfg(test)]
 mod testing;

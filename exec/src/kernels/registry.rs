@@ -4,13 +4,19 @@ use super::Entry;
 
 /// Kernel tables of every file, in order of preference.
 const TABLES: &[&[Entry]] = &[
+    super::attention::TABLE,
+    super::einsum::TABLE,
+    super::grid::TABLE,
+    super::rotary::TABLE,
     super::conv::TABLE,
     super::conv_transpose::TABLE,
+    super::detection::TABLE,
     super::integer::TABLE,
     super::matmul::TABLE,
     super::max_pool::TABLE,
     super::pool::TABLE,
     super::quantize::TABLE,
+    super::resize::TABLE,
     super::rnn::TABLE,
     super::sequence::TABLE,
 ];
