@@ -182,8 +182,10 @@ fn run_quantize(
             return invalid!("input y_zero_point is {to}, which is no quantized type");
         }
         let dst = y.bytes_mut();
+        // The zero point of these types is zero, but adding it makes a negative zero positive.
+        let zero = if zero.is_some() { 0.0 } else { -0.0 };
         each_run(&layout, dst, &values, |at, to_run, from| {
-            to_run.iter_mut().zip(from).for_each(|(y, &x)| *y = encode(to, quotient(x, scales[at]), saturate));
+            to_run.iter_mut().zip(from).for_each(|(y, &x)| *y = encode(to, quotient(x, scales[at]) + zero, saturate));
         });
         return Ok(out(y));
     }
