@@ -104,7 +104,10 @@ mod tests {
         let (model, config) = (dir.path().join("m.onnx"), dir.path().join("c.json"));
         std::fs::write(&model, "1").unwrap();
         let (tx, rx) = crossbeam_channel::unbounded();
-        let mut watcher = Watcher::new(move |k: &'static str| drop(tx.send(k))).unwrap();
+        let mut watcher = Watcher::new(move |k: &'static str| {
+            let _ = tx.send(k);
+        })
+        .unwrap();
         watcher.add("model", &model);
         watcher.add("config", &config);
         std::thread::sleep(Duration::from_millis(50));

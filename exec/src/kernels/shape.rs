@@ -137,13 +137,6 @@ fn identity(_: &mut super::RunCtx<'_>, inputs: Inputs<'_>) -> Result<Outputs, Ke
     }
 }
 
-/// A mask in which everything is kept.
-pub(super) fn all_true(dims: &[usize]) -> Result<Tensor, KernelError> {
-    let mut mask = Tensor::zeros(DType::Bool, dims)?;
-    mask.bytes_mut().fill(1);
-    Ok(mask)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
