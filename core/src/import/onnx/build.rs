@@ -11,7 +11,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::calls::Call;
-use super::functions::Functions;
+use super::functions::{Functions, Key};
 use super::hierarchy::Hierarchy;
 use super::names::{FastMap, Interner, show, text};
 use super::proto::{GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto};
@@ -80,7 +80,7 @@ pub(super) struct Builder<'p> {
     pub(super) functions: Functions<'p>,
     pub(super) hierarchy: Hierarchy<'p>,
     pub(super) texts: Interner<'p>,
-    pub(super) ops: FastMap<(&'p [u8], &'p [u8], &'p [u8]), Arc<Op>>,
+    pub(super) ops: FastMap<Key<'p>, Arc<Op>>,
     pub(super) opsets: &'p IndexMap<String, i64>,
     pub(super) levels: Vec<Level>,
     pub(super) frames: Vec<Frame<'p>>,

@@ -10,7 +10,7 @@ pub(super) const MAX_NODES: u64 = 2_000_000;
 const MAX_NESTING: u32 = 100;
 
 /// Domain, name and overload.
-type Key<'p> = (&'p [u8], &'p [u8], &'p [u8]);
+pub(super) type Key<'p> = (&'p [u8], &'p [u8], &'p [u8]);
 
 /// Whether a function can be expanded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

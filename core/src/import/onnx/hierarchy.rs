@@ -25,6 +25,9 @@ pub(super) struct Origin {
     pub(super) stack_trace: Option<Arc<str>>,
 }
 
+/// A module, if it is not the root, and which call of it.
+type Owner = (Option<ModuleId>, Option<u32>);
+
 /// Finds origins and collects modules.
 #[derive(Debug)]
 pub(super) struct Hierarchy<'p> {
@@ -32,9 +35,9 @@ pub(super) struct Hierarchy<'p> {
     slashes: SlashNames<'p>,
     scopes: Scopes<'p>,
     /// Modules by the part of a node's name before the last slash.
-    by_scope: FastMap<&'p [u8], (Option<ModuleId>, Option<u32>)>,
+    by_scope: FastMap<&'p [u8], Owner>,
     /// The scope asked for last: neighbouring nodes mostly share theirs.
-    last_scope: Option<(&'p [u8], (Option<ModuleId>, Option<u32>))>,
+    last_scope: Option<(&'p [u8], Owner)>,
     /// Modules by the path in the metadata.
     by_path: FastMap<&'p [u8], Option<ModuleId>>,
     malformed: bool,
@@ -101,7 +104,7 @@ impl<'p> Hierarchy<'p> {
         last
     }
 
-    fn names(&mut self, node: &'p NodeProto) -> (Option<ModuleId>, Option<u32>) {
+    fn names(&mut self, node: &'p NodeProto) -> Owner {
         let Some(cut) = node.name.iter().rposition(|&b| b == b'/') else {
             return (self.slashes.by_parameter(node).map(|path| self.tree.module(path, None)), None);
         };

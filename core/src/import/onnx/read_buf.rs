@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn windows_join_without_a_seam() {
-        let bytes: Vec<u8> = (0..2_000_000u32).map(|i| (i * 2_654_435_761 >> 24) as u8).collect();
+        let bytes: Vec<u8> = (0..2_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let f = file(&bytes);
         let mut buf = FileBuf::open(f.path()).unwrap();
         let mut at = 0;
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_written_to_is_noticed() {
-        let f = file(&vec![1; 100]);
+        let f = file(&[1; 100]);
         let buf = FileBuf::open(f.path()).unwrap();
         f.as_file().set_len(200).unwrap();
         assert!(matches!(buf.finish(), Err(Trouble::Changed)));
