@@ -464,10 +464,13 @@ fn printable_long(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { vec![' '] } else { vec![c] }).collect()
 }
 
-/// File and line of the innermost frame of a Python stack trace, and its source line.
+/// File and line of the innermost frame of a Python stack trace that is the model's own code, and its source line. Where
+/// all frames are of installed packages, the innermost of those.
 fn source_of(trace: &str) -> (String, Option<String>) {
     let lines: Vec<&str> = trace.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    let Some(at) = lines.iter().rposition(|l| l.starts_with("File ")) else {
+    let is_frame = |l: &&str| l.starts_with("File ");
+    let own = lines.iter().rposition(|l| is_frame(l) && !l.contains("site-packages") && !l.contains("dist-packages"));
+    let Some(at) = own.or_else(|| lines.iter().rposition(|l| is_frame(l))) else {
         return (lines.last().copied().unwrap_or("").to_owned(), None);
     };
     let frame = lines.get(at).copied().unwrap_or("");
@@ -520,6 +523,8 @@ mod tests {
 
     #[test]
     fn the_source_is_the_innermost_frame() {
+        let library = "File \"c.py\", line 1, in g\n    y\nFile \"/x/site-packages/torch/nn.py\", line 2, in h\n    z\n";
+        assert_eq!(source_of(library), ("c.py:1 g".to_owned(), Some("y".to_owned())));
         let trace = "File \"a.py\", line 3, in forward\n    x = self.f(x)\nFile \"b.py\", line 12, in f\n    return x.relu()\n";
         assert_eq!(source_of(trace), ("b.py:12 f".to_owned(), Some("return x.relu()".to_owned())));
         assert_eq!(source_of("no frames here").0, "no frames here");

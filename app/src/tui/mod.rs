@@ -15,7 +15,6 @@ pub mod key;
 pub mod keymap;
 pub mod lanes;
 pub mod layers;
-pub mod marks;
 pub mod msg;
 pub mod query;
 pub mod run_job;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use recut_core::graph::{AttrValue, Op};
 use recut_core::model::Model;
 use recut_core::partition::Plan;
-use recut_core::select::{NodeSet, SelectorIndex};
+use recut_core::select::{Bare, NodeSet, SelectContext, Selector, SelectorIndex};
 use regex::{Regex, RegexBuilder};
 
 /// The pattern of a search: plain text, or a regular expression after `re:`. Case matters once a capital is typed.
@@ -80,6 +80,13 @@ pub fn search(model: &Model, text: &str, stop: &dyn Fn() -> bool) -> Result<Node
 /// # Errors
 /// If it is no selector.
 pub fn select(plan: &Plan, index: &SelectorIndex, text: &str) -> Result<(NodeSet, Option<String>), String> {
-    let _ = (plan, index, text);
-    Err("selectors are not ready".to_owned())
+    let selector = Selector::parse(text, Bare::ByForm).map_err(|e| e.to_string())?;
+    let selected = selector.eval(index, &SelectContext { plan: Some(plan) }).map_err(|e| e.to_string())?;
+    let remark = if selected.nodes.is_empty() {
+        let near = selected.nearest.join(", ");
+        Some(if near.is_empty() { "matches nothing".to_owned() } else { format!("matches nothing; near: {near}") })
+    } else {
+        selected.remarks.first().cloned()
+    };
+    Ok((selected.nodes, remark))
 }

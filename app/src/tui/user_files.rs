@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
-use sha2::{Digest, Sha256};
+use recut_core::document::Recovery;
 
 /// Folders of the user.
 #[derive(Clone, Debug, Default)]
@@ -64,9 +64,6 @@ impl UserFiles {
     /// Recovery file of a model: named by the hash of the model's full path.
     #[must_use]
     pub fn recovery_path(&self, model: &Path) -> Option<PathBuf> {
-        let full = std::path::absolute(model).ok()?;
-        let hash = Sha256::digest(full.as_os_str().as_encoded_bytes());
-        let name: String = hash.iter().take(12).map(|b| format!("{b:02x}")).collect();
-        Some(self.state.as_ref()?.join("recovery").join(format!("{name}.json")))
+        Some(self.state.as_ref()?.join("recovery").join(Recovery::file_name(model)))
     }
 }

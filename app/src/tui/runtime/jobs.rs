@@ -133,7 +133,7 @@ impl Jobs {
 
 /// Does a job, on the thread that calls.
 #[must_use]
-pub fn execute(request: JobRequest, look: Look, token: &CancelToken, progress: &dyn Fn(Progress)) -> JobEvent {
+pub fn execute(request: JobRequest, look: Look, token: &CancelToken, progress: &(dyn Fn(Progress) + Sync)) -> JobEvent {
     let stop = || token.is_cancelled();
     let done = |result: Result<JobOutput, String>| match result {
         _ if stop() => JobEvent::Cancelled,

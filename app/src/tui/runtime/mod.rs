@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 use crossterm::event::{Event, KeyEventKind, MouseButton, MouseEventKind};
-use recut_core::document::Document;
+use recut_core::document::{Document, Recovery};
 
 use super::hit::HitMap;
 use super::keymap::Keymap;
@@ -80,8 +80,12 @@ pub fn run(args: TuiArgs) -> anyhow::Result<i32> {
         None => return Ok(130),
     };
     let recovery_path = user.recovery_path(&args.model);
-    let recovered =
-        recovery_path.as_deref().and_then(|p| super::config_file::read(p).ok()).filter(|c| c != document.config()).map(Box::new);
+    let recovered = recovery_path
+        .as_deref()
+        .and_then(|p| Recovery::load(p).ok())
+        .map(|r| r.config)
+        .filter(|c| !super::config_file::same(c, document.config()))
+        .map(Box::new);
     let setup = Setup { document, config_path: args.config, recovery_path, recovered, theme, keymap, warnings, size: screen.size()? };
     let (state, effects) = State::new(setup);
     let app = App { jobs: Jobs::new(tx.clone(), depth, ascii), watcher: watch(&state, &user, tx), state, hits: HitMap::default(), screen };

@@ -4,24 +4,20 @@ use std::path::PathBuf;
 
 use recut_core::config::PartitionConfig;
 use recut_core::diagnostic::printable;
+use recut_core::document::Edit;
 use recut_core::select::NodeSet;
 
+use super::super::config_file::same;
 use super::super::layers::{Choice, Command, Item, Layer};
-use super::super::marks;
 use super::super::msg::{Effect, JobEvent, JobId, JobKind, JobOutput, JobRequest, Watched};
 use super::super::state::{Heat, Matches, State};
 use super::super::text::{nanos, plural};
 use super::{marking, perform as perform_command};
 use crate::theme::Role;
 
-/// The config as it is saved.
-fn config_text(state: &State) -> String {
-    super::super::config_file::to_text(state.document.config())
-}
-
-/// The config as the recovery file keeps it.
-pub(super) fn recovery_text(state: &State) -> String {
-    config_text(state)
+/// What the recovery file keeps: config and history.
+pub(super) fn recovery_text(state: &State) -> Option<String> {
+    serde_json::to_string(&state.document.recovery(Some(&state.config_path))).ok()
 }
 
 /// Asks whether what an earlier session left unsaved is to be put back.
@@ -44,13 +40,13 @@ pub(super) fn perform(state: &mut State, command: Command, effects: &mut Vec<Eff
             let path = path.unwrap_or_else(|| state.config_path.clone());
             let overwrite = overwrite || state.config_owned && path == state.config_path;
             state.quit_after_save = quit;
-            let text = config_text(state);
+            let text = state.document.config_for(&path).to_json_string();
             state.start(JobKind::Save, JobRequest::Save { path, text, overwrite }, effects);
         }
         Command::OpenConfig(path) => state.start(JobKind::Config, JobRequest::Config { path, changed: false }, effects),
         Command::UseConfig { path, config } => use_config(state, path, &config, effects),
         Command::Restore(config) => {
-            let edit = marks::replace(state.document.config(), &config, "restored edits".to_owned());
+            let edit = Edit::replace(state.document.config(), &config, "restored edits");
             marking::apply(state, edit, effects);
         }
         Command::DropRecovery => {
@@ -65,8 +61,8 @@ pub(super) fn perform(state: &mut State, command: Command, effects: &mut Vec<Eff
 
 fn use_config(state: &mut State, path: PathBuf, config: &PartitionConfig, effects: &mut Vec<Effect>) {
     let shown = printable(&path.display().to_string()).into_owned();
-    if config != state.document.config() {
-        let edit = marks::replace(state.document.config(), config, format!("load {shown}"));
+    if !same(config, state.document.config()) {
+        let edit = Edit::replace(state.document.config(), config, &format!("load {shown}"));
         if !marking::apply(state, edit, effects) {
             return;
         }
@@ -215,7 +211,7 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
             }
         }
         JobOutput::Config { path, config, changed } => {
-            if changed && *config == *state.document.config() {
+            if changed && same(&config, state.document.config()) {
                 state.document.mark_saved();
             } else if state.document.is_dirty() {
                 let why = if changed { "changed on disk" } else { "would replace unsaved edits" };

@@ -1,17 +1,19 @@
 //! Marks, wraps and options: every one is an edit of the document, and the plan is new in the same frame.
 
 use recut_core::config::Strategy;
-use recut_core::document::{DocumentError, Edit, MarkList, Patch};
+use recut_core::diagnostic::printable;
+use recut_core::document::{Clear, DocumentError, Edit, MarkList, Patch};
 use recut_core::graph::NodeId;
 use recut_core::modules::ModuleId;
-use recut_core::select::NodeSet;
+use recut_core::select::{
+    NodeSet, SelectError, closed_selector, selector_for_class, selector_for_module, selector_for_node, selector_for_op, selector_for_range,
+};
 use recut_core::view::WrapError;
 
 use super::super::action::Action;
 use super::super::hit::Pane;
 use super::super::lanes::RowKind;
 use super::super::layers::{Ask, AskFor, Choice, Command, Item, Layer};
-use super::super::marks;
 use super::super::msg::{Effect, JobKind, JobRequest};
 use super::super::state::State;
 use super::super::text::plural;
@@ -60,7 +62,7 @@ fn told(state: &mut State, change: Option<(&str, recut_core::document::Change)>,
 fn changed(state: &mut State, effects: &mut Vec<Effect>) {
     state.replanned();
     if let Some(path) = state.recovery_path.clone() {
-        let text = state.document.is_dirty().then(|| super::files::recovery_text(state));
+        let text = state.document.is_dirty().then(|| super::files::recovery_text(state)).flatten();
         state.start(JobKind::Recovery, JobRequest::Recovery { path, text }, effects);
     }
 }
@@ -94,66 +96,60 @@ pub(super) fn apply(state: &mut State, edit: Edit, effects: &mut Vec<Effect>) ->
 pub(super) fn perform(state: &mut State, command: Command, effects: &mut Vec<Effect>) {
     let config = state.document.config();
     let edit = match command {
-        Command::Edit(edit) => edit,
-        Command::Torch(text) => marks::add(config, selector_list(&text), &text, format!("torch {text}")),
-        Command::Accelerate(text) => marks::add(config, MarkList::AcceleratedNodes, &text, format!("accelerate {text}")),
-        Command::Leaf(text) => marks::add(config, MarkList::LeafModules, &text, format!("leaf {text}")),
+        Command::Edit(edit) => Ok(edit),
+        Command::Torch(text) => Edit::mark(config, selector_list(&text), &[&text]),
+        Command::Accelerate(text) => Edit::mark(config, MarkList::AcceleratedNodes, &[&text]),
+        Command::Leaf(text) => Edit::mark(config, MarkList::LeafModules, &[&text]),
         Command::Wrap { name, select } => return wrap_as(state, &name, &select, effects),
-        Command::Unwrap(id) => match marks::unwrap(config, &id) {
-            Some(edit) => edit,
-            None => return state.note(Role::Error, format!("there is no opaque op `{id}`")),
+        Command::Unwrap(id) => match Edit::unwrap(config, &id) {
+            Some(edit) => Ok(edit),
+            None => return state.note(Role::Error, format!("there is no opaque op `{}`", printable(&id))),
         },
-        Command::Backend(to) => {
-            let label = format!("backend {}", to.as_deref().unwrap_or("none"));
-            let from = config.backend.clone();
-            let patches = if from == to { Vec::new() } else { vec![Patch::Backend { from, to }] };
-            Edit { label, patches }
-        }
+        Command::Backend(to) => Ok(Edit::set_backend(config, to.as_deref())),
         Command::Strategy(strategy) => {
-            let from = config.partitioner.clone();
-            let mut to = from.clone();
+            let mut to = config.partitioner.clone();
             to.strategy = strategy;
-            let patches = if from == to { Vec::new() } else { vec![Patch::Partitioner { from, to }] };
-            Edit { label: format!("strategy {}", strategy.name()), patches }
+            Ok(Edit::set_partitioner(config, to))
         }
         Command::MinBlockSize(n) => {
-            let from = config.partitioner.clone();
-            let mut to = from.clone();
+            let mut to = config.partitioner.clone();
             to.min_block_size = n;
-            let patches = if from == to { Vec::new() } else { vec![Patch::Partitioner { from, to }] };
-            Edit { label: format!("min_block_size {n}"), patches }
+            Ok(Edit::set_partitioner(config, to))
         }
-        Command::Dim(name, to) => {
-            let from = config.dims.get(&name).copied();
-            let label = to.map_or_else(|| format!("dim {name} open"), |n| format!("dim {name}={n}"));
-            let patches = if from == to { Vec::new() } else { vec![Patch::Dim { name, from, to }] };
-            Edit { label, patches }
-        }
+        Command::Dim(name, to) => Ok(Edit::set_dim(config, &name, to)),
         _ => return,
     };
-    apply(state, edit, effects);
+    apply_or_say(state, edit, effects);
+}
+
+/// Applies an edit that could be made; says why it could not.
+fn apply_or_say(state: &mut State, edit: Result<Edit, SelectError>, effects: &mut Vec<Effect>) -> bool {
+    match edit {
+        Ok(edit) => apply(state, edit, effects),
+        Err(e) => {
+            state.note(Role::Error, e.to_string());
+            false
+        }
+    }
 }
 
 /// The list that a typed selector belongs into.
 fn selector_list(text: &str) -> MarkList {
     match text.split_once(':').map(|(p, _)| p) {
         Some("module" | "class") => MarkList::TorchModules,
-        Some("op") => MarkList::TorchOps,
         Some("node" | "value") => MarkList::TorchNodes,
         _ => MarkList::TorchOps,
     }
 }
 
-fn ids(state: &State, nodes: &[NodeId]) -> Vec<String> {
-    let graph = &state.document.model().graph;
-    nodes.iter().map(|n| marks::quoted(graph.stable_id(*n))).collect()
+fn selectors(state: &State, nodes: &[NodeId]) -> Vec<String> {
+    let model = state.document.model();
+    nodes.iter().map(|n| selector_for_node(model, *n)).collect()
 }
 
-fn what(state: &State, nodes: &[NodeId]) -> String {
-    match nodes {
-        [one] => recut_core::diagnostic::printable(state.document.model().graph.stable_id(*one)).into_owned(),
-        many => plural(many.len(), "node"),
-    }
+fn toggled(state: &State, list: MarkList, texts: &[String]) -> Result<Edit, SelectError> {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    Edit::toggle(state.document.config(), list, &texts)
 }
 
 /// Selection, or what is under the cursor. Inputs and outputs of the model are no nodes.
@@ -164,28 +160,22 @@ fn subjects(state: &State) -> Vec<NodeId> {
 fn toggle(state: &mut State, list: MarkList, effects: &mut Vec<Effect>) {
     // A module is marked as a module, so that the mark still holds when the model is exported again.
     if let Some(module) = state.current_module().filter(|m| *m != ModuleId::ROOT && state.selection.is_empty()) {
-        let path = state.document.model().modules.module(module).path.to_string();
-        let edit = match list {
-            MarkList::TorchNodes => {
-                marks::toggle(state.document.config(), MarkList::TorchModules, &[marks::quoted(&path)], &format!("module {path}"))
-            }
-            // Pins are a list of nodes: a module stands there with its prefix.
-            _ => marks::toggle(state.document.config(), list, &[marks::term("module", &path)], &format!("module {path}")),
-        };
-        apply(state, edit, effects);
+        let text = selector_for_module(state.document.model(), module);
+        // Pins are a list of nodes: a module stands there with its prefix.
+        let list = if list == MarkList::TorchNodes { MarkList::TorchModules } else { list };
+        let edit = toggled(state, list, &[text]);
+        apply_or_say(state, edit, effects);
         return;
     }
     let nodes = subjects(state);
     if nodes.is_empty() {
-        state.note(Role::TextDim, "inputs and outputs of the model run nowhere; mark a node");
-        return;
+        return state.note(Role::TextDim, "inputs and outputs of the model run nowhere; mark a node");
     }
-    if let (Some(_), true) = (state.current_wrap(), state.selection.is_empty()) {
-        state.note(Role::TextDim, "an opaque op runs its own body; W takes it apart");
-        return;
+    if state.current_wrap().is_some() && state.selection.is_empty() {
+        return state.note(Role::TextDim, "an opaque op runs its own body; W takes it apart");
     }
-    let edit = marks::toggle(state.document.config(), list, &ids(state, &nodes), &what(state, &nodes));
-    if apply(state, edit, effects) && !state.selection.is_empty() {
+    let edit = toggled(state, list, &selectors(state, &nodes));
+    if apply_or_say(state, edit, effects) && !state.selection.is_empty() {
         state.selection = NodeSet::empty(state.selection.universe());
     }
 }
@@ -197,20 +187,20 @@ fn module_here(state: &State) -> Option<ModuleId> {
 
 fn choose_torch(state: &mut State) {
     let model = state.document.model().clone();
-    let config = state.document.config();
     let mut items = Vec::new();
-    let toggled = |list, text: &str, label: String, detail: String, key| {
-        let on = marks::entries(config, list).iter().any(|t| t == text);
-        let label = if on { format!("no longer: {label}") } else { label };
-        Item::new(label, detail, Command::Edit(marks::toggle(config, list, &[text.to_owned()], text))).key(key)
+    let entry = |list: MarkList, text: &str, label: String, detail: String, key| {
+        let edit = Edit::toggle(state.document.config(), list, &[text]).ok()?;
+        let off = edit.patches.iter().all(|p| matches!(p, Patch::Remove { .. }));
+        let label = if off { format!("no longer: {label}") } else { label };
+        Some(Item::new(label, detail, Command::Edit(edit)).key(key))
     };
     let node = state.current_node().filter(|_| state.focus != Pane::Tree);
     if let Some(n) = node {
         let id = model.graph.stable_id(n);
-        items.push(toggled(
+        items.extend(entry(
             MarkList::TorchNodes,
-            &marks::quoted(id),
-            format!("This node  {}", recut_core::diagnostic::printable(id)),
+            &selector_for_node(&model, n),
+            format!("This node  {}", printable(id)),
             String::new(),
             'n',
         ));
@@ -218,28 +208,27 @@ fn choose_torch(state: &mut State) {
     if let Some(m) = module_here(state) {
         for (i, a) in model.modules.ancestors(m).filter(|a| *a != ModuleId::ROOT).take(4).enumerate() {
             let module = model.modules.module(a);
-            let path = recut_core::diagnostic::printable(&module.path).into_owned();
+            let path = printable(&module.path).into_owned();
             let key = char::from_digit(i as u32 + 1, 10).unwrap_or('1');
             let key = if i == 0 { 'm' } else { key };
             let count = plural(module.total_nodes as usize, "node");
-            items.push(toggled(MarkList::TorchModules, &marks::quoted(&module.path), format!("Module  {path}"), count, key));
+            items.extend(entry(MarkList::TorchModules, &selector_for_module(&model, a), format!("Module  {path}"), count, key));
         }
         if let Some(class) = &model.modules.module(m).class {
             let instances = model.modules.modules().iter().filter(|x| x.class.as_ref() == Some(class));
             let (n, nodes) = instances.fold((0, 0), |(n, t), x| (n + 1, t + x.total_nodes as usize));
-            let name = recut_core::diagnostic::printable(class).into_owned();
+            let name = printable(class).into_owned();
             let count = format!("{}, {}", plural(n, "instance"), plural(nodes, "node"));
-            items.push(toggled(MarkList::TorchModules, &marks::term("class", class), format!("Every  {name}"), count, 'c'));
+            items.extend(entry(MarkList::TorchModules, &selector_for_class(class), format!("Every  {name}"), count, 'c'));
         }
     }
     if let Some(n) = node {
         let op = &model.graph.node(n).op;
         let count = model.graph.nodes().iter().filter(|x| x.op == *op).count();
-        let text = marks::term("op", &op.to_string());
-        items.push(toggled(
+        items.extend(entry(
             MarkList::TorchOps,
-            &text,
-            format!("Every op  {}", recut_core::diagnostic::printable(&op.to_string())),
+            &selector_for_op(op),
+            format!("Every op  {}", printable(&op.to_string())),
             plural(count, "node"),
             'o',
         ));
@@ -251,27 +240,6 @@ fn choose_torch(state: &mut State) {
     state.layers.push(Layer::Choice(Choice { title: "Run in torch".to_owned(), body: Vec::new(), items, cursor: 0 }));
 }
 
-/// Entries of every list that match a node of `nodes`, with how many nodes each matches in all.
-fn marks_on(state: &State, nodes: &[NodeId]) -> Vec<(MarkList, String, usize)> {
-    let m = state.document.marks();
-    let lists = [
-        (MarkList::AcceleratedNodes, &m.accelerated_nodes),
-        (MarkList::TorchNodes, &m.torch_executed_nodes),
-        (MarkList::TorchModules, &m.torch_executed_modules),
-        (MarkList::TorchOps, &m.torch_executed_ops),
-        (MarkList::LeafModules, &m.leaf_modules),
-    ];
-    let mut found = Vec::new();
-    for (list, sets) in lists {
-        for (text, set) in marks::entries(state.document.config(), list).iter().zip(sets) {
-            if nodes.iter().any(|n| set.contains(*n)) {
-                found.push((list, text.clone(), set.count()));
-            }
-        }
-    }
-    found
-}
-
 fn clear(state: &mut State, effects: &mut Vec<Effect>) {
     if let Some(id) = state.current_wrap().and_then(|w| state.document.view().wraps().get(w).map(|w| w.id.to_string())) {
         return perform(state, Command::Unwrap(id), effects);
@@ -280,42 +248,29 @@ fn clear(state: &mut State, effects: &mut Vec<Effect>) {
         Some(m) => module_nodes(state, m),
         None => subjects(state),
     };
-    let found = marks_on(state, &nodes);
-    if found.is_empty() {
-        state.note(Role::TextDim, "no mark places this; the line under Why here says what does");
-        return;
-    }
-    let config = state.document.config();
-    let own: std::collections::HashSet<String> = ids(state, &nodes).into_iter().collect();
-    // Pins that name just these nodes, or a rule that reaches no further than they do, go without a question.
-    let plain = |(list, text, n): &(MarkList, String, usize)| {
-        matches!(list, MarkList::TorchNodes | MarkList::AcceleratedNodes) && own.contains(text) || *n <= nodes.len()
-    };
-    if found.iter().all(plain) {
-        let mut patches = Vec::new();
-        for (list, text, _) in found.iter().rev() {
-            patches.extend(marks::remove(config, *list, text).patches);
+    let entries = match Edit::clear(&state.document, &nodes) {
+        Clear::Nothing => return state.note(Role::TextDim, "no mark places this; Why here says what does"),
+        Clear::Edit(edit) => {
+            apply(state, edit, effects);
+            state.selection = NodeSet::empty(state.selection.universe());
+            return;
         }
-        // Later entries of a list first, so that the positions hold.
-        patches.sort_by_key(|p| if let Patch::Remove { index, .. } = p { std::cmp::Reverse(*index) } else { std::cmp::Reverse(0) });
-        let label = format!("clear {}", what(state, &nodes));
-        apply(state, Edit { label, patches }, effects);
-        state.selection = NodeSet::empty(state.selection.universe());
-        return;
-    }
-    let mut items: Vec<Item> = found
+        Clear::Choose(entries) => entries,
+    };
+    let config = state.document.config();
+    let mut items: Vec<Item> = entries
         .iter()
-        .map(|(list, text, n)| {
-            let label = format!("Remove  {}", recut_core::diagnostic::printable(text));
-            Item::new(
-                label,
-                format!("from {}; it matches {}", marks::list_name(*list), plural(*n, "node")),
-                Command::Edit(marks::remove(config, *list, text)),
-            )
+        .map(|e| {
+            let detail = format!("from {}; it matches {}", e.list.name(), plural(e.nodes, "node"));
+            let edit = Edit::remove_entries(config, &[(e.list, e.index)]);
+            Item::new(format!("Remove  {}", printable(&e.text)), detail, Command::Edit(edit))
         })
         .collect();
-    let edit = marks::toggle(config, MarkList::AcceleratedNodes, &ids(state, &nodes), &what(state, &nodes));
-    items.push(Item::new("Keep the rule, pin to the accelerator", plural(nodes.len(), "node"), Command::Edit(edit)).key('a'));
+    let texts = selectors(state, &nodes);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    if let Ok(edit) = Edit::mark(config, MarkList::AcceleratedNodes, &texts) {
+        items.push(Item::new("Keep the rule, pin to the accelerator", plural(nodes.len(), "node"), Command::Edit(edit)).key('a'));
+    }
     state.layers.push(Layer::Choice(Choice {
         title: "Clear which mark?".to_owned(),
         body: vec!["The mark comes from a rule that reaches other nodes too.".to_owned()],
@@ -341,46 +296,44 @@ fn leaf(state: &mut State, effects: &mut Vec<Effect>) {
         state.note(Role::TextDim, "no module under the cursor");
         return;
     };
-    let path = state.document.model().modules.module(m).path.to_string();
-    let edit = marks::toggle(state.document.config(), MarkList::LeafModules, &[marks::quoted(&path)], &path);
-    apply(state, edit, effects);
+    let edit = toggled(state, MarkList::LeafModules, &[selector_for_module(state.document.model(), m)]);
+    apply_or_say(state, edit, effects);
 }
 
 fn wrap(state: &mut State) {
-    let graph = &state.document.model().graph;
+    let model = state.document.model().clone();
+    let graph = &model.graph;
     let (select, what, name) = if !state.selection.is_empty() {
         let nodes: Vec<NodeId> = state.selection.iter().collect();
-        let select = marks::node_selector(nodes.iter().map(|n| graph.stable_id(*n)));
+        let select = selectors(state, &nodes).join(" or ");
         (select, plural(nodes.len(), "selected node"), "region".to_owned())
     } else if let (Some(a), Some(b)) = (state.range, state.current_node().filter(|_| state.focus != Pane::Tree)) {
-        let (a, b) = (a.min(b), a.max(b));
-        let (a, b) = (graph.stable_id(a), graph.stable_id(b));
-        (
-            format!("between({}, {})", marks::term("node", a), marks::term("node", b)),
-            "everything between the two nodes".to_owned(),
-            "region".to_owned(),
-        )
+        let select = selector_for_range(&model, a.min(b), a.max(b));
+        (select, "everything between the two nodes".to_owned(), "region".to_owned())
     } else if let Some(m) = state.current_module().filter(|m| *m != ModuleId::ROOT) {
-        let module = state.document.model().modules.module(m);
-        (marks::term("module", &module.path), format!("module {}", module.path), module.name().to_owned())
+        let module = model.modules.module(m);
+        (selector_for_module(&model, m), format!("module {}", module.path), module.name().to_owned())
     } else if let Some(n) = state.current_node().filter(|_| state.current_wrap().is_none() && state.focus != Pane::Tree) {
         if matches!(state.lanes.rows().get(state.cursor).map(|r| r.kind), Some(RowKind::Rule(_))) {
             return state.note(Role::TextDim, "select nodes or a module to wrap");
         }
         let id = graph.stable_id(n);
-        (marks::term("node", id), format!("node {id}"), graph.node(n).op.name.to_lowercase())
+        (selector_for_node(&model, n), format!("node {id}"), graph.node(n).op.name.to_lowercase())
     } else {
         return state.note(Role::TextDim, "select nodes or a module to wrap");
     };
     let body = vec![
-        format!("Makes {} one opaque op with several inputs and outputs.", recut_core::diagnostic::printable(&what)),
+        format!("Makes {} one opaque op with several inputs and outputs.", printable(&what)),
         "Its name; ops of the same name share a definition.".to_owned(),
     ];
     super::ask(state, "Wrap as custom op", AskFor::Wrap, body, &name, &select);
 }
 
 fn wrap_as(state: &mut State, name: &str, select: &str, effects: &mut Vec<Effect>) {
-    let edit = marks::wrap(state.document.config(), name, select);
+    let edit = match Edit::wrap(state.document.config(), Some(name), &[select]) {
+        Ok(edit) => edit,
+        Err(e) => return state.note(Role::Error, e.to_string()),
+    };
     let label = edit.label.clone();
     match state.document.apply(edit) {
         Ok(change) => {
@@ -391,8 +344,8 @@ fn wrap_as(state: &mut State, name: &str, select: &str, effects: &mut Vec<Effect
             state.note(Role::Success, text);
         }
         Err(DocumentError::Wrap(WrapError::NotConvex { path, closing, .. })) => {
-            let shown: Vec<String> = path.iter().map(|p| recut_core::diagnostic::printable(p).into_owned()).collect();
-            let wider = format!("{select} or {}", marks::node_selector(closing.iter().map(String::as_str)));
+            let shown: Vec<String> = path.iter().map(|p| printable(p).into_owned()).collect();
+            let Ok(wider) = closed_selector(select, &closing) else { return };
             state.layers.push(Layer::Choice(Choice {
                 title: format!("{label}: the region is not convex"),
                 body: vec![

@@ -33,7 +33,7 @@ fn wrapped(p: &mut Painter<'_>, area: Rect, mut y: u16, line: &Line) -> u16 {
     let indent = line.indent.min(area.width / 3);
     let mut x = area.x;
     for (role, text) in &line.spans {
-        for word in text.split_word_bounds() {
+        for word in text.split_inclusive([' ', '.', '/', ',', '_', ':']) {
             let mut word = word;
             let cells = u16::try_from(width(word)).unwrap_or(u16::MAX);
             let fresh = area.x + indent;

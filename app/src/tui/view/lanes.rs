@@ -50,7 +50,7 @@ impl Columns {
         let rest = (area.right()).saturating_sub(name_x).saturating_sub(time);
         let shape = if rest > 34 { (rest / 3).clamp(14, 26) } else { 0 };
         let rest = rest.saturating_sub(shape);
-        let module = if rest > 44 { rest / 2 } else { 0 };
+        let module = if rest > 34 { rest / 2 } else { 0 };
         let name = rest.saturating_sub(module + 1);
         Self {
             lanes,
