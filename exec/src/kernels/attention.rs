@@ -408,9 +408,9 @@ impl Attention {
         }
         show(Scores::Biased, row);
         if open {
-            softmax_in(row, self.precision)
+            softmax_in(row, self.precision);
         } else {
-            row.fill(T::ZERO)
+            row.fill(T::ZERO);
         }
         show(Scores::Softmax, row);
     }
@@ -523,7 +523,7 @@ mod tests {
         ] {
             assert!(Case::new("Attention", 23).one(&[q.clone(), rng.floats(&k), rng.floats(&v)]).is_err(), "{k:?} {v:?}");
         }
-        let same = [q.clone(), q.clone(), q.clone()];
+        let same = [q.clone(), q.clone(), q];
         let with = |mask: &[usize]| [&same[..], &[rng.floats(mask)]].concat();
         for mask in [&[3][..], &[3, 2], &[1, 3, 2, 2], &[]] {
             assert!(Case::new("Attention", 23).one(&with(mask)).is_err(), "{mask:?}");

@@ -81,9 +81,9 @@ pub(super) fn linear_passes<T: Real>(ctx: &mut RunCtx<'_>, x: &Tensor, taps: &[T
         let inner: usize = dims[axis + 1..].iter().product();
         let Some(from) = current.as_slice::<T>() else { return invalid!("input 0 (X) is {}, expected {}", current.dtype(), T::DTYPE) };
         if inner == 1 {
-            along_rows(elements_mut(&mut y)?, from, &taps[axis])
+            along_rows(elements_mut(&mut y)?, from, &taps[axis]);
         } else {
-            across_rows(elements_mut(&mut y)?, from, &taps[axis], inner)
+            across_rows(elements_mut(&mut y)?, from, &taps[axis], inner);
         }
         if let Some(buffer) = std::mem::replace(&mut current, y).into_buffer() {
             ctx.pool.put(buffer);
