@@ -276,6 +276,36 @@ fn arrays_and_configs_that_are_not_there_are_exit_5() {
     expect(5, &["run", &model, "--repeat", "1", "--json", "/nonexistent/dir/r.json"]);
 }
 
+#[test]
+fn a_time_limit_is_exit_4_and_says_so() {
+    let (model, _) = io("tiny_cnn");
+    let (out, err) = expect(4, &["run", &model, "--repeat", "1000000", "--timeout", "0.3"]);
+    assert!(out.is_empty() && err.contains("0.3 s"), "{err}");
+}
+
+#[test]
+fn an_interrupted_run_is_exit_130_and_leaves_nothing_half_written() {
+    let (model, _) = io("tiny_cnn");
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_recut"))
+        .args(["run", &model, "--repeat", "1000000", "--json", "r.json", "--outputs", "o.npz", "--trace", "t.json"])
+        .current_dir(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let status = child.wait().unwrap();
+    let (mut out, mut err) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(status.code(), Some(130), "{err}");
+    assert_eq!((out.as_str(), err.as_str()), ("", "error: interrupted; nothing half-written is left\n"));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
 // ---- marks and configs
 
 #[test]
@@ -320,6 +350,45 @@ fn config_and_selector_errors_are_exit_2_and_say_where() {
 }
 
 #[test]
+fn partition_reports_and_draws_without_running() {
+    let model = sample("tiny_cnn.onnx");
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let (dot, config) = (at("g.dot"), at("c.json"));
+    let (out, _) = expect(0, &["partition", &model, "--torch-executed-op", "Relu", "--dot", &dot, "--save-config", &config]);
+    assert!(out.contains("run_on_acc_0") && out.contains("Relu"), "{out}");
+    assert!(std::fs::read_to_string(dot).unwrap().starts_with("digraph"));
+    let r = json(&["partition", &model, "--config", &config, "--json"]);
+    assert_eq!(r["schema"], "recut.partition/1");
+    assert_eq!(r["config"]["torch_executed_ops"], serde_json::json!(["Relu"]));
+    assert!(r["totals"]["torch_nodes"].as_u64().unwrap() > 0 && !r["fallbacks"].as_array().unwrap().is_empty());
+    assert_eq!(r["totals"]["lower_bound"], r["totals"]["accelerated_partitions"]);
+    // The same marks give the same config, whichever command saves it.
+    let other = at("d.json");
+    expect(0, &["run", &model, "--repeat", "1", "--torch-executed-op", "Relu", "--save-config", &other]);
+    assert_eq!(std::fs::read(config).unwrap(), std::fs::read(other).unwrap());
+    let (out, _) = expect(0, &["partition", &model, "--preview"]);
+    assert!(out.contains("--backend") && out.contains("Conv"), "{out}");
+    let (_, err) = expect(2, &["partition", &model, "--backend", "tensorrtt"]);
+    assert!(err.contains("tensorrtt"), "{err}");
+}
+
+#[test]
+fn a_wrap_is_one_opaque_node_and_must_be_convex() {
+    let model = sample("tiny_cnn.onnx");
+    let nodes = json(&["inspect", &model, "--json"])["nodes"].clone();
+    let relu = nodes.as_array().unwrap().iter().find(|n| n["op"] == "Relu").unwrap()["id"].as_str().unwrap().to_owned();
+    let wrap = format!("my_relu=node:\"{relu}\"");
+    let r = json(&["partition", &model, "--wrap", &wrap, "--json"]);
+    assert_eq!((&r["totals"]["opaque"], &r["totals"]["opaque_nodes"]), (&1.into(), &1.into()), "{r}");
+    assert_eq!(r["config"]["wraps"], serde_json::json!(["InlinedCustomOp_0"]));
+    let (_, arrays) = io("tiny_cnn");
+    expect(0, &["run", &model, "--wrap", &wrap, "--inputs", &arrays, "--expect", &arrays, "--repeat", "1"]);
+    let (_, err) = expect(2, &["partition", &model, "--wrap", "all=op:Relu"]);
+    assert!(err.contains("not convex") && err.contains("close it"), "{err}");
+}
+
+#[test]
 fn full_compilation_that_is_not_reached_is_exit_1() {
     let (model, _) = io("tiny_cnn");
     let (_, err) = expect(1, &["run", &model, "--repeat", "1", "--require-full-compilation", "--torch-executed-op", "Relu"]);
@@ -344,7 +413,7 @@ fn schemas_completions_and_manual_pages_are_generated() {
     let config = json(&["schema", "config"]);
     assert!(config["properties"]["torch_executed_ops"].is_object());
     let report = json(&["schema", "report"]);
-    for name in ["recut.run/1", "recut.inspect/1"] {
+    for name in ["recut.run/1", "recut.inspect/1", "recut.partition/1"] {
         assert_eq!(report[name]["properties"]["schema"]["const"], name);
     }
     for shell in ["bash", "zsh", "fish"] {

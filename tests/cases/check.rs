@@ -53,7 +53,7 @@ fn runs(dir: &Path, case: &Case, r: &Run, imported: &Imported, faults: &mut Vec<
         Ok(loaded) => loaded,
         Err(e) => return faults.push(format!("{}: {e}", r.npz)),
     };
-    let outcome = run(imported, &feeds).map_err(CliError::from);
+    let outcome = run(imported, &feeds).map_err(|e| CliError::run(e, &imported.diagnostics));
     match (outcome, r.expect.as_str()) {
         (Ok(_), "error") => faults.push(format!("{} runs, and must fail", r.npz)),
         (Ok(outputs), _) => {
@@ -89,7 +89,10 @@ fn run(imported: &Imported, arrays: &Arrays) -> Result<Vec<(String, Value)>, Run
     let mut dims = document.config().dims.clone();
     let (mut feeds, _) = match_inputs(model, arrays)?;
     bind_dims(model, &feeds, &mut dims)?;
-    complete(model, &mut feeds, &mut dims, &[], 0)?;
+    // Defaults of the file are taken; an input that is neither fed nor has one stays open, which must be an error here.
+    for g in complete(model, &mut feeds, &mut dims, &[], 0)? {
+        feeds.retain(|&v, _| *model.graph.value(v).name != *g.input);
+    }
     let engines = Engines::new(ExecContext::new(None)?);
     let assign = |spec: &PartitionSpec| engines.assign(spec.kind, &document.config().run).expect("the embedded engine is there");
     let specs = partitions_of(document.plan());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use recut_core::diagnostic::printable;
+use recut_core::diagnostic::{Diagnostic, printable};
 use recut_core::document::DocumentError;
 use recut_core::import::{ImportError, ImportErrorKind};
 use recut_core::select::SelectError;
@@ -144,6 +144,27 @@ impl From<RunError> for CliError {
     }
 }
 
+impl CliError {
+    /// A failed run, with what was noticed when the model was opened of the nodes that it names: that is often the cause.
+    #[must_use]
+    pub fn run(e: RunError, noticed: &[Diagnostic]) -> Self {
+        let nodes: Vec<&str> = match &e {
+            RunError::MissingKernels { nodes, .. } => nodes.iter().map(|(n, _)| n.as_str()).collect(),
+            RunError::Node { node, .. } => vec![node],
+            _ => Vec::new(),
+        };
+        let about: Vec<&str> =
+            noticed.iter().filter(|d| d.node.as_deref().is_some_and(|n| nodes.contains(&n))).map(|d| &*d.message).collect();
+        let mut error = Self::from(e);
+        if !about.is_empty() {
+            const SHOWN: usize = 3;
+            let shown = about.iter().take(SHOWN).copied().collect::<Vec<_>>().join("; ");
+            error.message = format!("{} (noticed when the model was opened: {shown})", error.message);
+        }
+        error
+    }
+}
+
 impl From<EngineMissing> for CliError {
     fn from(e: EngineMissing) -> Self {
         Self::new(Exit::NotThere, format!("{e} (`recut doctor` shows what is found)"))
@@ -169,6 +190,15 @@ mod tests {
         assert_eq!(e.exit.code(), 4);
         assert!(e.message.contains("Foo (node n)"), "{e}");
         assert_eq!(CliError::read("config", Path::new("x"), &std::io::ErrorKind::NotFound.into()).exit.code(), 5);
+    }
+
+    #[test]
+    fn a_failed_run_quotes_what_was_noticed_of_its_node() {
+        let e = || RunError::MissingKernels { engine: "cpu".into(), partition: "p".into(), nodes: vec![("n".into(), "f".into())] };
+        let noticed = [Diagnostic::warning("a", "f calls itself").with_node("n"), Diagnostic::warning("b", "other").with_node("m")];
+        let message = CliError::run(e(), &noticed).message;
+        assert!(message.ends_with("(noticed when the model was opened: f calls itself)"), "{message}");
+        assert!(!CliError::run(e(), &[]).message.contains("noticed"));
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub fn report_schema() -> serde_json::Value {
     };
     add(recut_exec::report::RUN_SCHEMA, schemars::schema_for!(recut_exec::report::RunReport));
     add(recut_core::report::inspect::SCHEMA, schemars::schema_for!(recut_core::report::inspect::InspectReport));
+    add(recut_core::report::partition::SCHEMA, schemars::schema_for!(recut_core::report::partition::PartitionReport));
     add(super::doctor::SCHEMA, schemars::schema_for!(super::doctor::DoctorReport));
     serde_json::Value::Object(defs)
 }

@@ -12,7 +12,7 @@ use recut_core::expr::Bindings;
 use recut_core::graph::ValueId;
 use recut_core::select::{Bare, SelectContext, Selector};
 use recut_exec::compare::{Comparison, compare};
-use recut_exec::engine::{CancelToken, ExecContext};
+use recut_exec::engine::{CancelToken, ExecContext, RunError};
 use recut_exec::engines::Engines;
 use recut_exec::generate::{Generated, complete};
 use recut_exec::inputs::{Feeds, MatchNote, bind_dims, match_inputs, match_outputs};
@@ -50,7 +50,7 @@ pub fn run(request: &RunRequest, out: &Output, cancel: &CancelToken) -> Result<(
     let threads = document.config().run.threads.and_then(|n| usize::try_from(n).ok());
     let engines = Engines::new(ExecContext::new(threads)?);
     let session = prepare(&document, &fed.dims, &engines, out, cancel)?;
-    let outcome = measure(&session, &fed.feeds, request, dump, out, cancel)?;
+    let outcome = measure(&session, &fed.feeds, request, dump, out, cancel).map_err(|e| CliError::run(e, &problems))?;
 
     let compared = compare_all(&outcome, expected.unwrap_or_default(), request);
     let report = RunReport::new(RunFacts {
@@ -141,7 +141,7 @@ fn prepare(document: &Document, dims: &Bindings, engines: &Engines, out: &Output
         &progress,
     );
     bar.finish_and_clear();
-    Ok(session?)
+    session.map_err(|e| CliError::run(e, &document.problems()))
 }
 
 fn measure(
@@ -151,7 +151,7 @@ fn measure(
     dump: HashSet<ValueId>,
     out: &Output,
     cancel: &CancelToken,
-) -> Result<RunOutcome> {
+) -> std::result::Result<RunOutcome, RunError> {
     let runs = runner::RunRequest {
         warmup: count(request.warmup),
         repeat: count(request.repeat),
@@ -168,7 +168,7 @@ fn measure(
     };
     let outcome = session.run(feeds, &runs, cancel, &progress);
     bar.finish_and_clear();
-    Ok(outcome?)
+    outcome
 }
 
 fn compare_all(
