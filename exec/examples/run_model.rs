@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use recut_core::config::RunConfig;
 use recut_core::expr::Bindings;
-use recut_exec::compare::compare;
+use recut_exec::compare::{compare, default_tolerance};
 use recut_exec::engine::{CancelToken, ExecContext, NodeRef};
 use recut_exec::engines::Engines;
 use recut_exec::generate::complete;
@@ -81,7 +81,8 @@ fn run() -> Result<bool, Box<dyn std::error::Error>> {
     }
     let mut ok = true;
     for (i, want, note) in match_outputs(&model, &expected)? {
-        let c = compare(&outcome.outputs[i].1, &want, 1e-3, 1e-4);
+        let (rtol, atol) = default_tolerance(want.dtype());
+        let c = compare(&outcome.outputs[i].1, &want, rtol, atol);
         ok &= c.ok;
         println!("{} {}: max abs {:?} rel {:?} {}", if c.ok { "ok" } else { "DIFFERS" }, note.value, c.max_abs, c.max_rel, c.message);
     }

@@ -21,6 +21,17 @@ pub struct Comparison {
     pub message: String,
 }
 
+/// Relative and absolute tolerance that suit results of this type, where nobody says otherwise: what differences in the
+/// order of sums leave, some units in the last place of the narrow types.
+#[must_use]
+pub fn default_tolerance(dtype: DType) -> (f64, f64) {
+    match dtype {
+        DType::Bf16 => (2f64.powi(-6), 1e-2),
+        DType::F16 => (1e-2, 1e-3),
+        _ => (1e-3, 1e-4),
+    }
+}
+
 /// Compares: floats by `|got - want| <= atol + rtol * |want|` with NaN equal to NaN, everything else exactly.
 #[must_use]
 pub fn compare(got: &Value, want: &Tensor, rtol: f64, atol: f64) -> Comparison {

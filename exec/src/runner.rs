@@ -139,6 +139,8 @@ pub struct Session {
 /// Values on their way between partitions.
 struct InFlight {
     values: HashMap<ValueId, (Value, usize)>,
+    /// Bytes of those values.
+    held: usize,
     waiting: Vec<usize>,
     events: RunEvents,
     dumped: Vec<(ValueId, Value)>,
@@ -266,7 +268,8 @@ impl Session {
             });
         }
         let current = AtomicUsize::new(0);
-        let result = self.run_all(feeds, request, &token, progress, &current);
+        // On the pool at once, and not anew for each of what may be thousands of partitions.
+        let result = self.context.install(|| self.run_all(feeds, request, &token, progress, &current));
         match result {
             Err(RunError::Cancelled) if timed_out.load(Ordering::Relaxed) && !cancel.is_cancelled() => {
                 let partition = self.partitions.get(current.load(Ordering::Relaxed)).map_or("the model", |p| &*p.spec.name).to_owned();
@@ -285,8 +288,8 @@ impl Session {
         current: &AtomicUsize,
     ) -> Result<RunOutcome, RunError> {
         let counted = request.repeat.max(1);
-        let runs = request.warmup + counted;
-        let mut events = Vec::with_capacity(counted);
+        let runs = request.warmup.saturating_add(counted);
+        let mut events = Vec::new();
         let (mut outputs, mut dumped) = (Vec::new(), Vec::new());
         let nothing = HashSet::new();
         for run in 0..runs {
@@ -323,8 +326,10 @@ impl Session {
     ) -> Result<(Vec<Value>, RunEvents, Vec<(ValueId, Value)>), RunError> {
         let base = Instant::now();
         let fed = feeds.iter().filter_map(|(v, x)| Some((*v, (x.clone(), *self.uses.get(v)?))));
+        let values: HashMap<_, _> = fed.collect();
         let state = Mutex::new(InFlight {
-            values: fed.collect(),
+            held: values.values().map(|(x, _)| x.byte_len()).sum(),
+            values,
             waiting: self.partitions.iter().map(|p| p.waits_for).collect(),
             events: RunEvents::default(),
             dumped: feeds.iter().filter(|(v, _)| wanted.contains(*v)).map(|(v, x)| (*v, x.clone())).collect(),
@@ -393,15 +398,19 @@ impl Session {
                 };
                 // Engines of this process share tensors; the last one to take a value gets it alone, to write over.
                 entry.1 -= 1;
-                let x = if entry.1 == 0 { state.values.remove(&v).map(|e| e.0) } else { Some(entry.0.clone()) };
+                let taken = entry.1 == 0;
+                let x = if taken { state.values.remove(&v).map(|e| e.0) } else { Some(entry.0.clone()) };
                 let Some(x) = x else { continue };
+                if taken {
+                    state.held = state.held.saturating_sub(x.byte_len());
+                }
                 let boundary = BoundaryRun { value: v, to: i, bytes: x.byte_len() as u64, duration_ns: nanos(start.elapsed()) };
                 if graph.producer(v).is_some() {
                     state.events.boundaries.push(boundary);
                 }
                 inputs.push(x);
             }
-            state.values.values().map(|(x, _)| x.byte_len()).sum::<usize>()
+            state.held
         };
         let mut recorder = Recorder::new(base, p.subgraph.nodes.len(), wanted.clone());
         let start = Instant::now();
@@ -415,6 +424,7 @@ impl Session {
         state.dumped.append(&mut recorder.values);
         for (&v, x) in p.subgraph.outputs.iter().zip(outputs) {
             if let Some(&uses) = self.uses.get(&v) {
+                state.held += x.byte_len();
                 state.values.insert(v, (x, uses));
             }
         }
@@ -493,3 +503,6 @@ fn subgraph(model: &Arc<Model>, spec: &PartitionSpec, owner: &[usize], p: usize,
     let nodes = spec.nodes.as_slice().into();
     Subgraph { name: spec.name.clone(), model: model.clone(), nodes, inputs: inputs.into(), outputs: outputs.into() }
 }
+
+#[cfg(test)]
+mod tests;
