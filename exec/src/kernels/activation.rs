@@ -113,7 +113,8 @@ fn gelu_by_attribute(ctx: &PrepareCtx<'_>) -> Made {
     }
 }
 
-fn swish(alpha: f64) -> Made {
+/// `x sigmoid(alpha x)`.
+pub(super) fn swish(alpha: f64) -> Made {
     let a = alpha as f32;
     map_floats(10, move |x| x * vecmath::sigmoid(a * x), move |x| x / (1.0 + (-alpha * x).exp()))
 }

@@ -55,6 +55,16 @@ pub(super) fn ints(node: &Node, name: &str) -> Result<Option<Vec<i64>>, KernelEr
     }
 }
 
+/// The numbers `name`; `None` where absent.
+pub(super) fn floats(node: &Node, name: &str) -> Result<Option<Vec<f64>>, KernelError> {
+    match node.attr(name) {
+        None | Some(AttrValue::None) => Ok(None),
+        Some(AttrValue::Floats(v)) => Ok(Some(v.to_vec())),
+        Some(AttrValue::Ints(v)) if v.is_empty() => Ok(Some(Vec::new())),
+        Some(_) => Err(wrong(node, name, "a list of floats")),
+    }
+}
+
 /// The text `name`, or its default.
 pub(super) fn text<'a>(node: &'a Node, name: &str, default: &'a str) -> Result<&'a str, KernelError> {
     match node.attr(name) {

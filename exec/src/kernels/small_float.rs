@@ -65,8 +65,8 @@ pub(super) fn encode(dtype: DType, x: f32, saturate: bool) -> u8 {
         return match l.nan {
             Some(n) if l.unsigned_zero => n,
             Some(n) => n | sign,
-            // f4e2m1 has no NaN: the reference gives its largest number.
-            None => l.largest,
+            // f4e2m1 has no NaN: the reference gives negative zero.
+            None => l.sign,
         };
     }
     let a = f64::from(x.abs());
@@ -81,8 +81,7 @@ pub(super) fn encode(dtype: DType, x: f32, saturate: bool) -> u8 {
         return if l.unsigned_zero && code == 0x80 { code } else { code | sign };
     }
     // Exponent of the result: that of `a`, or the smallest one, whose codes are evenly spaced down to zero.
-    let e = if a == 0.0 { 0 } else { ((a.to_bits() >> 52) as i32) - 1023 };
-    let e = e.max(1 - l.bias);
+    let e = (((a.to_bits() >> 52) as i32) - 1023).max(1 - l.bias);
     let steps = (a / 2f64.powi(e - l.mantissa as i32)).round_ties_even();
     let code = f64::from((e + l.bias - 1) << l.mantissa) + steps;
     let code = if code > f64::from(l.largest) { overflow() } else { code as u8 };

@@ -61,6 +61,13 @@ fn finish(ctx: &mut RunCtx<'_>, t: Tensor, dtype: DType) -> Result<Tensor, Kerne
     half_float::narrow(ctx, t, dtype)
 }
 
+/// The logarithm of the softmax over axis 1 of `[_, n, inner]`, in place.
+pub(super) fn log_softmax(t: &mut Tensor, n: usize, inner: usize) {
+    if !t.is_empty() {
+        columns::<f32>(t, n, inner, Kind::LogSoftmax, vecmath::exp, f32::ln);
+    }
+}
+
 /// Position of the first largest element.
 fn first_largest<T: PartialOrd + Copy>(row: impl Iterator<Item = T>) -> usize {
     let mut best: Option<(usize, T)> = None;
