@@ -359,7 +359,7 @@ mod tests {
     fn equal_expressions_compare_equal() {
         let (a, b) = (Expr::var("a"), Expr::var("b"));
         let x = a.clone() * b.clone() + Expr::constant(2);
-        let y = Expr::constant(2) + b.clone() * a.clone();
+        let y = Expr::constant(2) + b * a.clone();
         assert_eq!(x, y);
         assert_eq!(x.to_string(), "a*b+2");
         assert_eq!((a.clone() - a).as_const(), Some(0));

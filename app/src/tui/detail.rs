@@ -470,7 +470,7 @@ fn source_of(trace: &str) -> (String, Option<String>) {
     let lines: Vec<&str> = trace.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     let is_frame = |l: &&str| l.starts_with("File ");
     let own = lines.iter().rposition(|l| is_frame(l) && !l.contains("site-packages") && !l.contains("dist-packages"));
-    let Some(at) = own.or_else(|| lines.iter().rposition(|l| is_frame(l))) else {
+    let Some(at) = own.or_else(|| lines.iter().rposition(is_frame)) else {
         return (lines.last().copied().unwrap_or("").to_owned(), None);
     };
     let frame = lines.get(at).copied().unwrap_or("");

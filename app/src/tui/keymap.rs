@@ -66,7 +66,7 @@ impl Keymap {
                 match keys.filter(|k| !k.is_empty()) {
                     Some(keys) => sequences.push(keys),
                     None => {
-                        warn(value.span(), text, format!("`{sequence}` is no key; write e.g. \"x\", \"ctrl-x\", \"g x\", \"alt-left\""))
+                        warn(value.span(), text, format!("`{sequence}` is no key; write e.g. \"x\", \"ctrl-x\", \"g x\", \"alt-left\""));
                     }
                 }
             }

@@ -86,16 +86,9 @@ pub fn run(
             }
         });
     };
-    let session = Session::new(
-        model.clone(),
-        specs,
-        engines.context.clone(),
-        &dims,
-        |_| next.next().unwrap_or_else(|| spare.clone()),
-        cancel,
-        &report,
-    )
-    .map_err(|e| e.to_string())?;
+    let session =
+        Session::new(model.clone(), specs, engines.context, &dims, |_| next.next().unwrap_or_else(|| spare.clone()), cancel, &report)
+            .map_err(|e| e.to_string())?;
     let request = RunRequest { warmup: RUNS.0, repeat: RUNS.1, ..RunRequest::default() };
     let outcome = session.run(&feeds, &request, cancel, &report).map_err(|e| e.to_string())?;
     let mut node_ns = vec![None; model.graph.nodes().len()];

@@ -227,7 +227,7 @@ impl Sizes {
             .zip(&small)
             .map(|(s, &small)| {
                 let torch = s % 2 == 0 || small;
-                now += u32::from((now % 2 == 0) != torch);
+                now += u32::from(now.is_multiple_of(2) != torch);
                 now
             })
             .collect();

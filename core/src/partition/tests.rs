@@ -470,7 +470,7 @@ proptest! {
         }
         // With what was demoted in torch from the start, the same number is the minimum (under the same groups).
         prop_assume!(p.problems.iter().all(|d| d.code != "group_not_kept"));
-        let mut again = marks.clone();
+        let mut again = marks;
         let demoted = set_of(&view, |u| p.placement[u.index()] == Placement::Torch);
         again.torch_executed_nodes.push(Arc::new(demoted));
         again.accelerated_nodes = vec![Arc::new(set_of(&view, |u| matches!(p.rule[u.index()], Rule::PinAccelerated(_))))];

@@ -75,7 +75,7 @@ impl Check {
     pub(super) fn ask(&self, c: &Context<'_>) -> Answer {
         match self {
             Self::Rank { input, r#in } => c.over_rank(*input, |rank| {
-                r#in.contains(&rank).then_some(Answer::Holds).unwrap_or_else(|| Answer::Fails(format!("input {input} has rank {rank}")))
+                if r#in.contains(&rank) { Answer::Holds } else { Answer::Fails(format!("input {input} has rank {rank}")) }
             }),
             Self::NotRank { input, not } => c.over_rank(*input, |rank| {
                 if not.contains(&rank) { Answer::Fails(format!("input {input} has rank {rank}")) } else { Answer::Holds }

@@ -111,6 +111,9 @@ pub(super) struct Row {
     pub(super) complete: bool,
 }
 
+/// Rows by domain and operator.
+type Rows = HashMap<(Box<str>, Box<str>), Vec<Row>>;
+
 /// A capability table.
 #[derive(Clone, Debug)]
 pub struct Backend {
@@ -124,7 +127,7 @@ pub struct Backend {
     pub default_min_block_size: Option<u32>,
     /// Opsets of the standard domain that it reads, where there is a limit.
     pub(super) opsets: (Option<i64>, Option<i64>),
-    pub(super) rows: Arc<HashMap<(Box<str>, Box<str>), Vec<Row>>>,
+    pub(super) rows: Arc<Rows>,
     pub(super) unsupported: Arc<[String]>,
 }
 

@@ -33,7 +33,7 @@ impl View {
         if let Some(empty) = regions.iter().find(|r| r.outputs.is_empty()) {
             return Err(WrapError::NoOutput { id: empty.id.to_string() });
         }
-        Ok(parts.finish(model, order, regions, absorbed))
+        Ok(parts.finish(model, &order, regions, absorbed))
     }
 
     /// Without wraps unit `i` is node `i`.
@@ -275,7 +275,7 @@ impl Parts {
         }
     }
 
-    fn finish(self, model: Arc<Model>, order: Vec<u32>, wraps: Vec<WrapRegion>, absorbed: Vec<Absorbed>) -> View {
+    fn finish(self, model: Arc<Model>, order: &[u32], wraps: Vec<WrapRegion>, absorbed: Vec<Absorbed>) -> View {
         let mut rank = vec![0u32; order.len()];
         for (i, &part) in order.iter().enumerate() {
             rank[part as usize] = i as u32;
@@ -285,7 +285,7 @@ impl Parts {
         let mut starts = Vec::with_capacity(order.len() + 1);
         let mut items = Vec::with_capacity(self.preds.len());
         starts.push(0);
-        for &part in &order {
+        for &part in order {
             let begin = items.len();
             items.extend(self.preds.row(part as usize).iter().map(|&p| rank[p as usize]));
             Csr::close_row(&mut items, begin);

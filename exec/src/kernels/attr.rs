@@ -3,7 +3,6 @@
 use recut_core::graph::{AttrValue, Node};
 
 use super::KernelError;
-use crate::invalid;
 
 fn wrong(node: &Node, name: &str, want: &str) -> KernelError {
     KernelError::Invalid(format!("attribute {name} of {} must be {want}", node.op))
@@ -76,5 +75,5 @@ pub(super) fn text<'a>(node: &'a Node, name: &str, default: &'a str) -> Result<&
 
 /// A size from a file or an input: not negative, and one that this machine can count to.
 pub(super) fn size(what: &str, n: i64) -> Result<usize, KernelError> {
-    usize::try_from(n).or_else(|_| invalid!("{what} is {n}, which is no size"))
+    usize::try_from(n).map_err(|_| KernelError::Invalid(format!("{what} is {n}, which is no size")))
 }

@@ -71,8 +71,8 @@ impl<const N: usize> Plan<N> {
         while done < len {
             let n = (self.inner - col).min(len - done);
             let mut here = at;
-            for k in 0..N {
-                here[k] += col * self.step[k];
+            for (h, step) in here.iter_mut().zip(&self.step) {
+                *h += col * step;
             }
             f(done, n, here);
             done += n;

@@ -22,7 +22,10 @@ fn stored(w: &WeightRef) -> Result<Tensor, KernelError> {
     let dims: Dims = w
         .shape
         .iter()
-        .map(|&d| usize::try_from(d).or_else(|_| invalid!("a stored tensor has a dimension of {d}, too large for this machine")))
+        .map(|&d| {
+            usize::try_from(d)
+                .map_err(|_| KernelError::Invalid(format!("a stored tensor has a dimension of {d}, too large for this machine")))
+        })
         .collect::<Result<_, _>>()?;
     if let Storage::Strings(strings) = &w.storage {
         return Ok(Tensor::from_strings(&dims, strings.to_vec())?);

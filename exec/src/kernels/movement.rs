@@ -162,7 +162,7 @@ pub(super) fn join(ctx: &mut RunCtx<'_>, parts: &[&Tensor], axis: i64) -> Result
             let row = dims[axis] * inner;
             let dst: &mut [T] = bytemuck::cast_slice_mut(out.bytes_mut());
             parallel::pieces(dst, row, 1, |start, piece| {
-                let first = if row == 0 { 0 } else { start / row };
+                let first = start.checked_div(row).unwrap_or(0);
                 for (r, mut to) in piece.chunks_exact_mut(row.max(1)).enumerate() {
                     for (source, n) in &sources {
                         let (head, rest) = to.split_at_mut(*n);

@@ -1,6 +1,5 @@
 //! Operators that look at or change the shape and leave the elements where they are.
 
-use recut_core::dtype::DType;
 use smallvec::SmallVec;
 
 use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, attr, kernel, one, resolve_axis};
@@ -40,7 +39,7 @@ fn resolve(input: &[usize], wanted: &[i64], allow_zero: bool) -> Result<Dims, Ke
     }
     if let Some(i) = open {
         let known = element_count(&dims).unwrap_or(usize::MAX);
-        if known == 0 || total % known != 0 {
+        if known == 0 || !total.is_multiple_of(known) {
             return invalid!("cannot reshape {input:?} to the shape {wanted:?}: {total} elements do not divide by {known}");
         }
         dims[i] = total / known;

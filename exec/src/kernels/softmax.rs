@@ -61,13 +61,6 @@ fn finish(ctx: &mut RunCtx<'_>, t: Tensor, dtype: DType) -> Result<Tensor, Kerne
     half_float::narrow(ctx, t, dtype)
 }
 
-/// The logarithm of the softmax over axis 1 of `[_, n, inner]`, in place.
-pub(super) fn log_softmax(t: &mut Tensor, n: usize, inner: usize) {
-    if !t.is_empty() {
-        columns::<f32>(t, n, inner, Kind::LogSoftmax, vecmath::exp, f32::ln);
-    }
-}
-
 /// Position of the first largest element.
 fn first_largest<T: PartialOrd + Copy>(row: impl Iterator<Item = T>) -> usize {
     let mut best: Option<(usize, T)> = None;
@@ -145,7 +138,7 @@ fn columns<T: Real>(t: &mut Tensor, n: usize, inner: usize, kind: Kind, exp: imp
                 max.copy_from_slice(&block[c..c + width]);
                 for r in 1..n {
                     let row = &block[r * inner + c..r * inner + c + width];
-                    max.iter_mut().zip(row).for_each(|(m, &x)| *m = if *m > x || *m != *m { *m } else { x });
+                    max.iter_mut().zip(row).for_each(|(m, &x)| *m = if *m > x || (*m).partial_cmp(m).is_none() { *m } else { x });
                 }
                 for r in 0..n {
                     let row = &mut block[r * inner + c..r * inner + c + width];

@@ -48,7 +48,7 @@ pub(super) fn tanh(x: f32) -> f32 {
     let far = 1.0 - 2.0 / (exp(2.0 * a) + 1.0);
     let z = x * x;
     let p = -5.704_988_7e-3;
-    let p = p * z + 2.063_908_9e-2;
+    let p = p * z + 2.063_909e-2;
     let p = p * z - 5.373_971_6e-2;
     let p = p * z + 1.333_144_2e-1;
     let p = p * z - 3.333_328e-1;
@@ -74,7 +74,7 @@ pub(super) fn erf(x: f32) -> f32 {
     let p = p * z - 2.685_381_2e-2;
     let p = p * z + 1.128_358_5e-1;
     let p = p * z - 3.761_262_6e-1;
-    let p = p * z + 1.128_379_2;
+    let p = p * z + std::f32::consts::FRAC_2_SQRT_PI;
     if a < 1.0 { p * x } else { far.copysign(x) }
 }
 

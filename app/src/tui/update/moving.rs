@@ -37,17 +37,15 @@ pub(super) fn act(state: &mut State, action: Action) {
         Action::Consumer => hop(state, false),
         Action::NextPartition => partition(state, true),
         Action::PreviousPartition => partition(state, false),
-        Action::Back => {
-            if state.trail_at > 0 {
-                if state.trail_at == state.trail.len()
-                    && let Some(here) = state.current_node()
-                {
-                    state.trail.push(here);
-                }
-                state.trail_at -= 1;
-                if let Some(&n) = state.trail.get(state.trail_at) {
-                    state.show(n);
-                }
+        Action::Back if state.trail_at > 0 => {
+            if state.trail_at == state.trail.len()
+                && let Some(here) = state.current_node()
+            {
+                state.trail.push(here);
+            }
+            state.trail_at -= 1;
+            if let Some(&n) = state.trail.get(state.trail_at) {
+                state.show(n);
             }
         }
         Action::Forward => {

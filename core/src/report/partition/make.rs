@@ -237,7 +237,9 @@ impl Making<'_> {
         let p = self.input.plan;
         let graph = &p.view.model.graph;
         let mut rows: Vec<NodeSupport> = Vec::new();
-        let mut seen: HashMap<(String, String, Verdict, Option<Arc<str>>), usize> = HashMap::new();
+        /// Operator, dtype signature, verdict and reason.
+        type Signature = (String, String, Verdict, Option<Arc<str>>);
+        let mut seen: HashMap<Signature, usize> = HashMap::new();
         for (i, node) in graph.nodes().iter().enumerate() {
             let types = |values: &[Option<ValueId>]| -> String {
                 let name = |v: &Option<ValueId>| match v {

@@ -27,7 +27,7 @@ fn report(dims: &Bindings) -> PartitionReport {
     let m = Arc::new(m);
     let backend = Backend::builtin("tensorrt").unwrap();
     let support = support_map(&m, &backend, dims);
-    let view = Arc::new(View::new(m.clone(), &[]).unwrap());
+    let view = Arc::new(View::new(m, &[]).unwrap());
     let mut set = NodeSet::empty(3);
     set.insert(crate::graph::NodeId(2));
     let marks = Marks { torch_executed_ops: vec![Arc::new(set)], ..Marks::default() };
