@@ -378,7 +378,9 @@ fn gap_reason(session: &Session, schedule: Schedule) -> String {
 }
 
 fn nodes(model: &Model, profiles: &[NodeProfile], dims: &Bindings, partition: &dyn Fn(usize) -> String) -> Vec<NodeReport> {
-    let all: u64 = profiles.iter().filter(|n| n.node.inner == u32::MAX).map(|n| n.stats.total_ns).sum();
+    // Medians, so that one slow call does not make a node look hot.
+    let typical = |n: &NodeProfile| n.stats.median_ns as f64 * n.stats.count as f64;
+    let all: f64 = profiles.iter().filter(|n| n.node.inner == u32::MAX).map(typical).sum();
     let mut names = NodeNames::new(model);
     profiles
         .iter()
@@ -400,7 +402,7 @@ fn nodes(model: &Model, profiles: &[NodeProfile], dims: &Bindings, partition: &d
                 min_ns: Some(p.stats.min_ns),
                 mean_ns: Some(p.stats.mean_ns),
                 max_ns: Some(p.stats.max_ns),
-                percent: (all > 0).then(|| p.stats.total_ns as f64 * 100.0 / all as f64),
+                percent: (all > 0.0).then(|| typical(p) * 100.0 / all),
                 bytes: p.bytes,
                 flops: flops.and_then(|f| f.eval(dims)).and_then(|n| u64::try_from(n).ok()),
                 fused_into: None,

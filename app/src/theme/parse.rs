@@ -48,6 +48,7 @@ pub(super) struct ThemeFile {
 
 /// Decodes `text`; complaints go to `warnings` under the name `file`.
 pub(super) fn parse(file: &str, text: &str, warnings: &mut Vec<ConfigWarning>) -> ThemeFile {
+    let first = warnings.len();
     let mut warn = |span: Range<usize>, key: &str, message: String| {
         warnings.push(ConfigWarning { file: file.to_owned(), line: line_of(text, span), key: key.to_owned(), message });
     };
@@ -82,6 +83,9 @@ pub(super) fn parse(file: &str, text: &str, warnings: &mut Vec<ConfigWarning>) -
             }
             (k, _) => warn(key.span(), k, "unknown key; there are name, description, inherits, ascii, palette and styles".to_owned()),
         }
+    }
+    if let Some(own) = warnings.get_mut(first..) {
+        own.sort_by_key(|w| w.line);
     }
     out
 }

@@ -69,7 +69,7 @@ actions! {
         ViewLanes "view-lanes" ["1"] "Lanes: one row per node, one lane per live tensor";
         ViewProblems "view-problems" ["8", "p"] "Problems: what is wrong with file, marks and plan";
         Heat "heat" ["H"] "Colour by placement, time, bytes or FLOPs";
-        Search "search" ["/"] "Search name, op, module, shape, attribute; `re:` for a regular expression";
+        Search "search" ["/"] "Search name, op, module, shape, attribute; `re:` takes a regex";
         SearchNext "search-next" ["n"] "Next match";
         SearchPrevious "search-previous" ["N"] "Previous match";
         Palette "palette" [":"] "Commands and selectors";
@@ -77,7 +77,7 @@ actions! {
     }
     "Marking" {
         Torch "torch" ["t"] "Run the node, selection or module in torch, or take that back";
-        TorchChoose "torch-choose" ["T"] "Run in torch: node, module, every instance of the class, every op of the type";
+        TorchChoose "torch-choose" ["T"] "Run in torch: choose between node, module, class and operator";
         Accelerate "accelerate" ["a"] "Pin to the accelerator, or take that back";
         Clear "clear" ["x"] "Clear the marks that place this node";
         Leaf "leaf" ["L"] "Never split this module, or take that back";

@@ -464,13 +464,15 @@ fn printable_long(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { vec![' '] } else { vec![c] }).collect()
 }
 
-/// File and line of the innermost frame of a Python stack trace that is the model's own code, and its source line. Where
-/// all frames are of installed packages, the innermost of those.
+/// File and line of a frame of a Python stack trace, and its source line: the innermost that is the model's own code,
+/// else of a package that is not torch itself, else of all.
 fn source_of(trace: &str) -> (String, Option<String>) {
     let lines: Vec<&str> = trace.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     let is_frame = |l: &&str| l.starts_with("File ");
-    let own = lines.iter().rposition(|l| is_frame(l) && !l.contains("site-packages") && !l.contains("dist-packages"));
-    let Some(at) = own.or_else(|| lines.iter().rposition(is_frame)) else {
+    let installed = |l: &str| l.contains("site-packages") || l.contains("dist-packages");
+    let own = lines.iter().rposition(|l| is_frame(l) && !installed(l));
+    let package = || lines.iter().rposition(|l| is_frame(l) && !l.contains("-packages/torch/"));
+    let Some(at) = own.or_else(package).or_else(|| lines.iter().rposition(is_frame)) else {
         return (lines.last().copied().unwrap_or("").to_owned(), None);
     };
     let frame = lines.get(at).copied().unwrap_or("");

@@ -64,6 +64,18 @@ impl HitMap {
         self.areas.iter().rev().find(|(r, _)| r.contains(Position { x, y })).map(|(_, t)| *t)
     }
 
+    /// Number of targets.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.areas.len()
+    }
+
+    /// Whether there is no target.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.areas.is_empty()
+    }
+
     /// Forgets everything below: a dialog takes the mouse alone.
     pub fn clear(&mut self) {
         self.areas.clear();

@@ -73,6 +73,7 @@ impl Keymap {
             map.bindings.retain(|(keys, a)| *a != action && !sequences.iter().any(|s| s.starts_with(keys) || keys.starts_with(s)));
             map.bindings.extend(sequences.into_iter().map(|k| (k, action)));
         }
+        warnings.sort_by_key(|w| w.line);
         (map, warnings)
     }
 

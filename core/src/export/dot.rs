@@ -158,7 +158,7 @@ mod tests {
         let marks = Marks { torch_executed_ops: vec![Arc::new(set(1))], ..Marks::default() };
         let text = dot(&plan(&view, &marks, None, &PlanOptions::default()));
         assert!(text.starts_with("digraph \"test.onnx\" {\n") && text.ends_with("}\n"));
-        assert!(text.contains(r#"label="Relu\na\"]; x [label=\"\\u{1b}\\\\""#), "{text}");
+        assert!(text.contains(r#"label="Relu\na\"]; x [label=\"\\u{1b}\\""#), "{text}");
         for shape in ["shape=box", "shape=octagon", "shape=component", "shape=ellipse"] {
             assert!(text.contains(shape), "{shape} in {text}");
         }

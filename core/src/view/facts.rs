@@ -116,6 +116,7 @@ impl Facts {
             base: Mutex::default(),
             bytes: Mutex::default(),
         };
+        let mut made: Vec<ValueId> = Vec::new();
         for (i, unit) in units.iter().enumerate() {
             let weigh = |outputs: &mut dyn Iterator<Item = ValueId>| {
                 outputs.filter(|v| !is_output[v.index()]).map(|v| rough_bytes(graph, v)).fold(0, u32::saturating_add)
@@ -128,6 +129,7 @@ impl Facts {
                         facts.foreign.push(UnitId(i as u32));
                     }
                     facts.out_bytes.push(weigh(&mut node.outputs.iter().flatten().copied()));
+                    made.extend(node.outputs.iter().flatten().copied().filter(|&v| graph.value(v).ty != ValueType::Tensor));
                     if node.op.is_onnx("QuantizeLinear") {
                         facts.add_qdq(graph, *n, &is_output, unit_of, units);
                     }
@@ -141,15 +143,16 @@ impl Facts {
         // Several `QuantizeLinear` of one operator found the same group.
         facts.qdq.sort();
         facts.qdq.dedup();
-        for (i, value) in graph.values().iter().enumerate().filter(|(_, v)| v.ty != ValueType::Tensor) {
-            let v = ValueId::new(i);
+        // Weights are copied to where they are used and cross no border, whatever they are.
+        let fed = graph.inputs().iter().copied().filter(|&v| graph.value(v).ty != ValueType::Tensor);
+        for v in fed.chain(made) {
             let producer = graph.producer(v).map(|n| unit_of[n.index()]);
             let mut consumers: Vec<UnitId> = graph.consumers(v).iter().map(|n| unit_of[n.index()]).collect();
             consumers.sort_unstable();
             consumers.dedup();
-            // Inside one wrap nothing crosses.
-            if !(producer.is_some() && consumers.iter().all(|&c| Some(c) == producer) && !is_output[i]) {
-                let external = is_output[i] || matches!(value.kind, crate::graph::ValueKind::Input { .. });
+            let external = is_output[v.index()] || producer.is_none();
+            // Inside one unit nothing crosses.
+            if external || consumers.iter().any(|&c| Some(c) != producer) {
                 facts.non_tensor.push(NonTensor { value: v, producer, consumers, external });
             }
         }

@@ -107,7 +107,9 @@ pub struct PrepareCtx<'a> {
 /// Recycled allocations, so that a steady state allocates nothing.
 #[derive(Debug, Default)]
 pub struct BufferPool {
-    free: std::collections::BTreeMap<usize, Vec<Buffer>>,
+    /// By size: class `c` holds buffers of `2^c..2^(c+1)` bytes. Classes are never taken away: small graphs of many nodes
+    /// put and take all the time.
+    classes: Vec<Vec<Buffer>>,
     held: usize,
 }
 
@@ -115,24 +117,32 @@ impl BufferPool {
     /// Bytes kept for reuse at most.
     const MAX_HELD: usize = 512 << 20;
 
+    /// Buffers of a class that are looked at for one that fits.
+    const LOOKED_AT: usize = 8;
+
+    fn class(bytes: usize) -> usize {
+        bytes.max(1).ilog2() as usize
+    }
+
     /// A buffer of `len` bytes with unspecified contents.
     #[must_use]
     pub fn take(&mut self, len: usize) -> Buffer {
+        if len == 0 {
+            return Buffer::default();
+        }
         // A much larger buffer would hide the true peak and waste cache.
-        let Some((&capacity, fit)) = self.free.range_mut(len..=len.saturating_mul(2).max(4096)).next() else {
-            return Buffer::zeroed(len);
-        };
-        let buffer = fit.pop();
-        if fit.is_empty() {
-            self.free.remove(&capacity);
-        }
-        match buffer {
-            Some(b) => {
-                self.held -= b.capacity();
-                b.with_len(len)
+        let most = len.saturating_mul(2).max(4096);
+        let first = Self::class(len);
+        for class in self.classes.iter_mut().skip(first).take(Self::class(most) - first + 1) {
+            // The latest one is likely to be in a cache.
+            let fit = class.iter().rev().take(Self::LOOKED_AT).position(|b| (len..=most).contains(&b.capacity()));
+            if let Some(back) = fit {
+                let buffer = class.swap_remove(class.len() - 1 - back);
+                self.held -= buffer.capacity();
+                return buffer.with_len(len);
             }
-            None => Buffer::zeroed(len),
         }
+        Buffer::zeroed(len)
     }
 
     /// Gives a buffer back.
@@ -140,7 +150,11 @@ impl BufferPool {
         let capacity = buffer.capacity();
         if capacity > 0 && self.held + capacity <= Self::MAX_HELD {
             self.held += capacity;
-            self.free.entry(capacity).or_default().push(buffer);
+            let class = Self::class(capacity);
+            if self.classes.len() <= class {
+                self.classes.resize_with(class + 1, Vec::new);
+            }
+            self.classes[class].push(buffer);
         }
     }
 }
@@ -356,4 +370,21 @@ pub fn broadcast_dims(shapes: &[&[usize]]) -> Result<Dims, KernelError> {
         }
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_come_back_where_they_fit() {
+        let mut pool = BufferPool::default();
+        pool.put(Buffer::zeroed(10_000));
+        pool.put(Buffer::zeroed(64));
+        assert_eq!(pool.take(100_000).capacity(), 100_032, "a new one");
+        assert_eq!(pool.take(4_000).capacity(), 4_032, "one more than twice as large is not given");
+        assert_eq!(pool.take(9_000).capacity(), 10_048);
+        assert_eq!(pool.take(16).capacity(), 64);
+        assert_eq!(pool.held, 0);
+    }
 }

@@ -213,7 +213,7 @@ impl Replay<'_> {
     }
 }
 
-fn apply(live: &mut Vec<u32>, ports: &[Port]) {
+pub(super) fn apply(live: &mut Vec<u32>, ports: &[Port]) {
     for p in ports.iter().filter(|p| !p.down) {
         if let Some(l) = live.get_mut(p.lane as usize) {
             *l = NONE;

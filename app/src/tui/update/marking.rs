@@ -152,9 +152,15 @@ fn toggled(state: &State, list: MarkList, texts: &[String]) -> Result<Edit, Sele
     Edit::toggle(state.document.config(), list, &texts)
 }
 
-/// Selection, or what is under the cursor. Inputs and outputs of the model are no nodes.
+/// Selection, or what is under the cursor. Inputs and outputs of the model and borders are no nodes.
 fn subjects(state: &State) -> Vec<NodeId> {
-    if state.selection.is_empty() { state.row_nodes() } else { state.selection.iter().collect() }
+    if !state.selection.is_empty() {
+        return state.selection.iter().collect();
+    }
+    match state.lanes.rows().get(state.cursor).map(|r| r.kind) {
+        Some(RowKind::Rule(_)) => Vec::new(),
+        _ => state.row_nodes(),
+    }
 }
 
 fn toggle(state: &mut State, list: MarkList, effects: &mut Vec<Effect>) {
@@ -169,7 +175,7 @@ fn toggle(state: &mut State, list: MarkList, effects: &mut Vec<Effect>) {
     }
     let nodes = subjects(state);
     if nodes.is_empty() {
-        return state.note(Role::TextDim, "inputs and outputs of the model run nowhere; mark a node");
+        return state.note(Role::TextDim, "inputs, outputs and borders are no nodes; move to one");
     }
     if state.current_wrap().is_some() && state.selection.is_empty() {
         return state.note(Role::TextDim, "an opaque op runs its own body; W takes it apart");
@@ -350,7 +356,7 @@ fn wrap_as(state: &mut State, name: &str, select: &str, effects: &mut Vec<Effect
                 title: format!("{label}: the region is not convex"),
                 body: vec![
                     "This path leaves the region and comes back, so it cannot be one node:".to_owned(),
-                    shown.join(" → "),
+                    shown.join(&format!(" {} ", state.theme.glyphs.arrow)),
                     format!("Adding {} closes it.", plural(closing.len(), "node")),
                 ],
                 items: vec![
@@ -383,7 +389,7 @@ fn select(state: &mut State) {
         }
     }
     let count = state.selection.count();
-    super::moving::step(state, 1);
+    super::moving::line(state, 1);
     if count > 0 {
         state.note(Role::Info, format!("{} selected: t torch, a accelerate, w wrap, Esc drops", plural(count, "node")));
     }

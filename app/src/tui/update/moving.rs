@@ -20,8 +20,8 @@ pub(super) fn act(state: &mut State, action: Action) {
     .saturating_sub(1)
     .max(1) as isize;
     match action {
-        Action::Down => step(state, 1),
-        Action::Up => step(state, -1),
+        Action::Down => line(state, 1),
+        Action::Up => line(state, -1),
         Action::PageDown => step(state, page),
         Action::PageUp => step(state, -page),
         Action::HalfPageDown => step(state, (page / 2).max(1)),
@@ -70,6 +70,22 @@ pub(super) fn act(state: &mut State, action: Action) {
         Action::SearchNext => next_match(state, true),
         Action::SearchPrevious => next_match(state, false),
         _ => {}
+    }
+}
+
+/// One row up or down. The borders of partitions are stepped over: nothing can be marked there, and they come and go with
+/// every mark. `{` and `}` stop at them.
+pub(super) fn line(state: &mut State, by: isize) {
+    let before = state.cursor;
+    step(state, by);
+    if state.focus == Pane::Main && state.main == MainView::Lanes {
+        let is_rule = |state: &State| matches!(state.lanes.rows().get(state.cursor).map(|r| r.kind), Some(RowKind::Rule(_)));
+        if is_rule(state) {
+            step(state, by);
+            if is_rule(state) {
+                state.cursor = before;
+            }
+        }
     }
 }
 

@@ -70,8 +70,8 @@ fn line(p: &mut Painter<'_>, screen: Rect, sign: &str, prompt: &Prompt, hint: &s
 
 fn palette(p: &mut Painter<'_>, screen: Rect, prompt: &Prompt) {
     let w = 78.min(screen.width.saturating_sub(4));
-    let h = (screen.height / 2).max(10);
-    // At the top right of the middle, so that highlighted rows below stay visible.
+    // At the top and no taller than needed, so that highlighted rows below stay visible.
+    let h = u16::try_from(prompt.candidates.len()).unwrap_or(u16::MAX).saturating_add(4).min((screen.height / 2).max(10));
     let area = Rect::new((screen.width - w) / 2, 1, w, h.min(screen.height.saturating_sub(2)));
     let inner = open(p, area, "Command or selector");
     let x = inner.x + 1 + p.put(inner.x + 1, inner.y, 2, ":", Role::Key);
@@ -188,7 +188,7 @@ const SIGNS: [&str; 7] = [
 ];
 
 fn help(state: &State, p: &mut Painter<'_>, screen: Rect, offset: usize) {
-    let w = 96.min(screen.width.saturating_sub(2));
+    let w = 100.min(screen.width.saturating_sub(2));
     let inner = popup(p, screen, "Keys", w, screen.height.saturating_sub(2));
     let mut lines: Vec<(Role, String, String)> = Vec::new();
     let mut group = "";
@@ -205,8 +205,6 @@ fn help(state: &State, p: &mut Painter<'_>, screen: Rect, offset: usize) {
     lines.push((Role::Text, String::new(), String::new()));
     lines.push((Role::Title, "Signs".to_owned(), String::new()));
     for s in SIGNS {
-        let ascii = p.glyphs().ascii;
-        let s = if ascii { s.replace('·', "-").replace('◌', "h").replace('▣', "@") } else { s.to_owned() };
         lines.push((Role::Text, s.chars().take(5).collect(), s.chars().skip(5).collect()));
     }
     let offset = offset.min(lines.len().saturating_sub(usize::from(inner.height)));

@@ -19,33 +19,37 @@ pub(super) fn draw(state: &State, p: &mut Painter<'_>, area: Rect) {
     let numbers = &state.numbers;
     let [acc, torch, opaque] = numbers.partitions;
     let dot = p.glyphs().dot;
-    let mut facts: Vec<(String, &str)> = vec![(format!("{}{dirty}", recut_core::diagnostic::printable(&name)), "")];
-    facts.push((model.graph.nodes().len().to_string(), "nodes"));
+    // Facts from left to right, each with its rank: where they do not all fit, the highest ranks go first.
+    let mut facts: Vec<(u8, String, &str)> = vec![(0, format!("{}{dirty}", recut_core::diagnostic::printable(&name)), "")];
+    facts.push((3, model.graph.nodes().len().to_string(), "nodes"));
     if state.params > 0 {
-        facts.push((count(state.params), "params"));
+        facts.push((4, count(state.params), "params"));
     }
     if let Some(costs) = &state.costs
         && costs.total_flops > 0
     {
-        let text = flops(costs.total_flops);
-        let (n, unit) = text.split_once(' ').unwrap_or((&text, ""));
-        let least = if costs.open { "≥" } else { "" };
-        let least = if p.glyphs().ascii && costs.open { ">=" } else { least };
-        facts.push((format!("{least}{n} {unit}"), ""));
+        let least = match (costs.open, p.glyphs().ascii) {
+            (false, _) => "",
+            (true, false) => "≥",
+            (true, true) => ">=",
+        };
+        facts.push((5, format!("{least}{}", flops(costs.total_flops)), ""));
     }
-    facts.push((state.document.config().backend.clone().unwrap_or_else(|| "no".to_owned()), "backend"));
+    facts.push((2, state.document.config().backend.clone().unwrap_or_else(|| "no".to_owned()), "backend"));
     let mut split = format!("{acc} acc {dot} {torch} torch");
     if opaque > 0 {
         split.push_str(&format!(" {dot} {opaque} op"));
     }
-    facts.push((split, ""));
+    facts.push((0, split, ""));
     let across = if numbers.open { format!("{}+", bytes(numbers.across)) } else { bytes(numbers.across) };
-    facts.push((across, "across"));
-    for (value, unit) in facts {
-        let room = area.width.saturating_sub(x);
-        if usize::from(room) < width(&value) + unit.len() + 3 {
-            break;
-        }
+    facts.push((1, across, "across"));
+    let cells =
+        |facts: &[(u8, String, &str)]| facts.iter().map(|(_, v, u)| width(v) + 2 + u.len() + usize::from(!u.is_empty())).sum::<usize>();
+    while cells(&facts) + usize::from(x) > usize::from(area.width) {
+        let Some(least) = facts.iter().map(|(rank, ..)| *rank).max().filter(|r| *r > 0) else { break };
+        facts.retain(|(rank, ..)| *rank < least);
+    }
+    for (_, value, unit) in facts {
         x += 2;
         x += p.put(x, y, area.width.saturating_sub(x), &value, Role::HeaderValue);
         if !unit.is_empty() {

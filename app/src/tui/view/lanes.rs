@@ -203,14 +203,16 @@ fn rule(state: &State, p: &mut Painter<'_>, c: &Columns, area: Rect, part: recut
     let mut x = c.gutter_x + 1;
     let end = area.right().saturating_sub(1);
     let room = |x: u16| end.saturating_sub(x);
-    let label = format!(" {} {} ", p.glyphs().placement(partition.kind), partition.name());
+    let name = partition.name();
+    let name = if area.width < 70 { name.strip_prefix("run_on_").unwrap_or(&name) } else { &name };
+    let label = format!(" {} {name} ", p.glyphs().placement(partition.kind));
     x += p.put(x, y, room(x), &label, role);
     let nodes = plural(plan.units(part).len(), "node");
     x += p.put(x, y, room(x), &format!("{nodes} "), Role::Text);
     let t = state.lanes.transfer(part);
     if t.tensors > 0 {
         let size = if t.open { format!("{}+", bytes(t.bytes)) } else { bytes(t.bytes) };
-        let text = format!("{} {} in, {size} ", p.glyphs().dot, plural(t.tensors as usize, "tensor"));
+        let text = format!("{} {size} in {} ", p.glyphs().dot, plural(t.tensors as usize, "tensor"));
         p.put(x, y, room(x), &text, Role::TextStrong);
     }
 }
@@ -255,10 +257,11 @@ fn content(state: &State, p: &mut Painter<'_>, c: &Columns, row: &Row, y: u16, m
             p.put(c.op_x, y, c.op, &printable(class), role);
             let count = state.lanes.units(row).len();
             let tail = format!("  {}", plural(count, "node"));
-            let room = c.name.saturating_sub(width(&tail) as u16);
+            let whole = c.name + if c.module > 0 { c.module + 1 } else { 0 };
+            let room = whole.saturating_sub(width(&tail) as u16);
             let name = printable(&module.path);
             let used = p.put(c.name_x, y, room, &fit_end(&name, usize::from(room), glyphs.ellipsis), Role::Text);
-            p.put(c.name_x + used, y, c.name.saturating_sub(used), &tail, Role::TextDim);
+            p.put(c.name_x + used, y, whole.saturating_sub(used), &tail, Role::TextDim);
             if c.time > 0 && count <= 4096 {
                 time(state, p, c, state.lanes.nodes(row), y);
             }
@@ -339,7 +342,9 @@ fn node_row(state: &State, p: &mut Painter<'_>, c: &Columns, n: NodeId, y: u16, 
         (false, other) => placement_role(other),
     };
     let op = if node.op.domain.is_empty() { printable(&node.op.name).into_owned() } else { printable(&node.op.to_string()).into_owned() };
-    p.put(c.op_x, y, c.op, &fit_end(&op, usize::from(c.op), glyphs.ellipsis), op_role);
+    // Of a foreign operator the end tells more than its domain.
+    let op = if node.op.domain.is_empty() { op.into() } else { fit_end(&op, usize::from(c.op), glyphs.ellipsis) };
+    p.put(c.op_x, y, c.op, &op, op_role);
     let name = printable(model.graph.stable_id(n));
     let selected = state.selection.contains(n);
     let role = if selected {

@@ -17,6 +17,21 @@ pub struct Painter<'a> {
     pub hits: HitMap,
 }
 
+/// What stands for a character on a terminal that shows only ASCII.
+const fn ascii(c: char) -> char {
+    match c {
+        '\0'..='\x7f' => c,
+        'µ' => 'u',
+        '…' => '~',
+        '→' => '>',
+        '−' | '·' | '–' => '-',
+        '×' => 'x',
+        '▣' => '@',
+        '◌' => 'h',
+        _ => '?',
+    }
+}
+
 impl<'a> Painter<'a> {
     /// A painter for the whole buffer.
     pub fn new(buffer: &'a mut Buffer, theme: &'a Theme) -> Self {
@@ -70,7 +85,11 @@ impl<'a> Painter<'a> {
         if y < area.top() || y >= area.bottom() || x >= area.right() || max == 0 {
             return 0;
         }
-        let text = fit(text, usize::from(max), self.theme.glyphs.ellipsis);
+        let text = match self.theme.glyphs.ascii && !text.is_ascii() {
+            true => std::borrow::Cow::Owned(text.chars().map(ascii).collect::<String>()),
+            false => std::borrow::Cow::Borrowed(text),
+        };
+        let text = fit(&text, usize::from(max), self.theme.glyphs.ellipsis);
         let (end, _) = self.buffer.set_stringn(x, y, &text, usize::from(max), style);
         end.saturating_sub(x)
     }

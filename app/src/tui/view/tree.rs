@@ -25,7 +25,7 @@ pub(super) fn draw(state: &State, p: &mut Painter<'_>, area: Rect) {
         match state.tree.time(row.module) {
             Some((_, share)) => {
                 right = p.put_right(right, y, 6, &format!("{:.0} %", 100.0 * share), Role::heat(share)).saturating_sub(1);
-                if area.width > 24 && share > 0.0 {
+                if area.width > 30 && share > 0.0 {
                     right = right.saturating_sub(4);
                     p.bar(right, y, 4, share, Role::heat(share));
                     right = right.saturating_sub(1);

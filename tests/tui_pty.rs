@@ -1,0 +1,174 @@
+//! The real program in a pseudo-terminal that answers no query: first frame, keys, saving, resizing, leaving.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Session {
+    child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+    writer: Box<dyn Write + Send>,
+    output: Receiver<Vec<u8>>,
+    screen: vt100::Parser,
+    raw: Vec<u8>,
+}
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sample-graphs").join(name)
+}
+
+impl Session {
+    /// Opens `model` in a terminal of this size, with `home` as the user's folder.
+    fn open(model: &Path, home: &Path, cols: u16, rows: u16) -> Self {
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_recut"));
+        command.arg(model);
+        for (name, value) in [("TERM", "xterm-256color"), ("COLORTERM", "truecolor"), ("LANG", "C.UTF-8")] {
+            command.env(name, value);
+        }
+        command.env_remove("NO_COLOR");
+        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"] {
+            command.env(name, home);
+        }
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let (tx, output) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0u8; 65536];
+            while let Ok(n) = reader.read(&mut buffer) {
+                if n == 0 || tx.send(buffer[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let writer = pair.master.take_writer().unwrap();
+        Self { child, master: pair.master, writer, output, screen: vt100::Parser::new(rows, cols, 0), raw: Vec::new() }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.writer.write_all(keys.as_bytes()).unwrap();
+        self.writer.flush().unwrap();
+    }
+
+    /// Reads until the screen satisfies `wanted`.
+    fn wait(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let text = self.screen.screen().contents();
+            if wanted(&text) {
+                return text;
+            }
+            assert!(Instant::now() < end, "{what} does not show:\n{text}");
+            if let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(100)) {
+                self.screen.process(&bytes);
+                self.raw.extend(bytes);
+            }
+        }
+    }
+
+    /// Waits for the end; gives the exit code and all that was written.
+    fn end(mut self) -> (u32, String) {
+        let end = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < end, "the program does not end:\n{}", self.screen.screen().contents());
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        while let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(300)) {
+            self.raw.extend(bytes);
+        }
+        (status.exit_code(), String::from_utf8_lossy(&self.raw).into_owned())
+    }
+}
+
+/// The screen is left, the cursor shows, the mouse is free again.
+fn restored(raw: &str) -> bool {
+    let last = |on: &str, off: &str| raw.rfind(off) > raw.rfind(on);
+    last("\x1b[?1049h", "\x1b[?1049l") && last("\x1b[?25l", "\x1b[?25h") && last("\x1b[?1000h", "\x1b[?1000l")
+}
+
+#[test]
+fn a_person_marks_saves_resizes_and_leaves() {
+    let home = tempfile::tempdir().unwrap();
+    let model = home.path().join("tiny_cnn.onnx");
+    std::fs::copy(sample("tiny_cnn.onnx"), &model).unwrap();
+    let mut s = Session::open(&model, home.path(), 140, 40);
+    let first = s.wait("the first frame", |t| t.contains("run_on_acc_0") && t.contains("Modules") && t.contains("output"));
+    assert!(first.contains("tiny_cnn.onnx") && first.contains("22 nodes"), "{first}");
+    s.press("jt");
+    s.wait("the mark", |t| t.contains("run_on_torch_1") && t.contains("+1 torch partition"));
+    s.press("s");
+    s.wait("the saved config", |t| t.contains("saved"));
+    let config = std::fs::read_to_string(home.path().join("tiny_cnn.recut.json")).unwrap();
+    assert!(config.contains("\"torch_executed_nodes\": [\n    \""), "{config}");
+    s.master.resize(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 }).unwrap();
+    s.screen.screen_mut().set_size(24, 80);
+    s.press("?");
+    s.wait("help at the new size", |t| t.contains("One row down"));
+    s.press("\x1b");
+    s.wait("the app without help", |t| !t.contains("One row down") && t.contains("run_on_torch_1"));
+    s.press("q");
+    let (code, raw) = s.end();
+    assert_eq!(code, 0);
+    assert!(restored(&raw));
+}
+
+#[test]
+fn a_killed_session_restores_the_terminal_and_offers_its_edits_again() {
+    let home = tempfile::tempdir().unwrap();
+    let model = home.path().join("tiny_cnn.onnx");
+    std::fs::copy(sample("tiny_cnn.onnx"), &model).unwrap();
+    let mut s = Session::open(&model, home.path(), 120, 30);
+    s.wait("the first frame", |t| t.contains("run_on_acc_0"));
+    s.press("t");
+    s.wait("the mark", |t| t.contains("+1 torch partition"));
+    let pid = s.child.process_id().unwrap();
+    let killed = std::process::Command::new("kill").args(["-TERM", &pid.to_string()]).status().unwrap();
+    assert!(killed.success());
+    let (_, raw) = s.end();
+    assert!(restored(&raw));
+    let mut s = Session::open(&model, home.path(), 120, 30);
+    s.wait("the question", |t| t.contains("Unsaved edits of an earlier session"));
+    s.press("y");
+    s.wait("the edits", |t| t.contains("run_on_torch"));
+    s.press("q");
+    s.wait("the question about unsaved edits", |t| t.contains("Quit without saving"));
+    s.press("d");
+    assert_eq!(s.end().0, 0);
+}
+
+#[test]
+fn a_model_that_changes_on_disk_is_read_again() {
+    let home = tempfile::tempdir().unwrap();
+    let model = home.path().join("m.onnx");
+    std::fs::copy(sample("tiny_cnn.onnx"), &model).unwrap();
+    let mut s = Session::open(&model, home.path(), 140, 40);
+    s.wait("the first frame", |t| t.contains("22 nodes"));
+    let next = home.path().join("next");
+    std::fs::copy(sample("tiny_lstm.onnx"), &next).unwrap();
+    std::fs::rename(&next, &model).unwrap();
+    s.wait("the new model", |t| t.contains("model reloaded") && !t.contains("22 nodes"));
+    s.press("q");
+    assert_eq!(s.end().0, 0);
+}
+
+#[test]
+fn a_file_that_is_no_model_is_an_error_and_the_terminal_is_as_before() {
+    let home = tempfile::tempdir().unwrap();
+    let model = home.path().join("no.onnx");
+    std::fs::write(&model, "no model at all").unwrap();
+    let s = Session::open(&model, home.path(), 100, 30);
+    let (code, raw) = s.end();
+    assert_eq!(code, 3, "{raw}");
+    assert!(raw.contains("no.onnx"), "{raw}");
+    assert!(!raw.contains("\x1b[?1049h") || restored(&raw));
+}
