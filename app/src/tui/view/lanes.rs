@@ -343,7 +343,7 @@ fn node_row(state: &State, p: &mut Painter<'_>, c: &Columns, n: NodeId, y: u16, 
     };
     let op = if node.op.domain.is_empty() { printable(&node.op.name).into_owned() } else { printable(&node.op.to_string()).into_owned() };
     // Of a foreign operator the end tells more than its domain.
-    let op = if node.op.domain.is_empty() { op.into() } else { fit_end(&op, usize::from(c.op), glyphs.ellipsis) };
+    let op = if node.op.domain.is_empty() { std::borrow::Cow::Owned(op) } else { fit_end(&op, usize::from(c.op), glyphs.ellipsis) };
     p.put(c.op_x, y, c.op, &op, op_role);
     let name = printable(model.graph.stable_id(n));
     let selected = state.selection.contains(n);
