@@ -115,7 +115,7 @@ fn a_person_marks_saves_resizes_and_leaves() {
     s.press("?");
     s.wait("help at the new size", |t| t.contains("One row down"));
     s.press("\x1b");
-    s.wait("the app without help", |t| !t.contains("One row down") && t.contains("run_on_torch_1"));
+    s.wait("the app without help", |t| !t.contains("One row down") && t.contains("torch_1"));
     s.press("q");
     let (code, raw) = s.end();
     assert_eq!(code, 0);
@@ -127,7 +127,7 @@ fn a_killed_session_restores_the_terminal_and_offers_its_edits_again() {
     let home = tempfile::tempdir().unwrap();
     let model = home.path().join("tiny_cnn.onnx");
     std::fs::copy(sample("tiny_cnn.onnx"), &model).unwrap();
-    let mut s = Session::open(&model, home.path(), 120, 30);
+    let mut s = Session::open(&model, home.path(), 140, 30);
     s.wait("the first frame", |t| t.contains("run_on_acc_0"));
     s.press("t");
     s.wait("the mark", |t| t.contains("+1 torch partition"));
@@ -136,7 +136,7 @@ fn a_killed_session_restores_the_terminal_and_offers_its_edits_again() {
     assert!(killed.success());
     let (_, raw) = s.end();
     assert!(restored(&raw));
-    let mut s = Session::open(&model, home.path(), 120, 30);
+    let mut s = Session::open(&model, home.path(), 140, 30);
     s.wait("the question", |t| t.contains("Unsaved edits of an earlier session"));
     s.press("y");
     s.wait("the edits", |t| t.contains("run_on_torch"));

@@ -47,8 +47,8 @@ fn ascii_and_no_colour_say_all_that_colours_do() {
     assert!(buffer.content().iter().all(|c| c.symbol().is_ascii()), "{}", app.text());
     assert!(buffer.content().iter().all(|c| c.fg == ratatui::style::Color::Reset && c.bg == ratatui::style::Color::Reset));
     // Placement is told by the dot: `*` accelerated, `o` torch.
-    assert!(app.line(" stem  ").contains("|  *  "), "{}", app.text());
-    assert!(app.line(" conv0  ").contains("t+-o"), "{}", app.text());
+    assert!(app.row(" stem  ").contains("|  *  "), "{}", app.text());
+    assert!(app.row(" conv0  ").contains("t+-o"), "{}", app.text());
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn t_moves_a_node_to_torch_in_the_same_frame_and_u_takes_it_back() {
     assert_eq!(app.state.document.config().torch_executed_nodes, ["relu0"]);
     assert!(app.notice().contains("+1 torch partition"), "{}", app.notice());
     assert!(app.notice().contains("across"), "{}", app.notice());
-    assert!(app.line(" relu0  ").contains('○'), "{}", app.text());
+    assert!(app.row(" relu0  ").contains('○'), "{}", app.text());
     // The operator of the row takes the colour of torch too.
     assert_eq!(app.color("Relu             relu0"), app.role(Role::Torch));
     assert_eq!(app.color("○ torch in"), app.role(Role::Torch));

@@ -87,6 +87,14 @@ impl App {
         all.lines().find(|l| l.contains(text)).unwrap_or_else(|| panic!("no line holds `{text}`:\n{all}")).to_owned()
     }
 
+    /// What the graph pane shows in its first row that holds `text`.
+    fn row(&self, text: &str) -> String {
+        let main = self.state.geometry().main;
+        let all = self.text();
+        let pane = |l: &str| l.chars().skip(usize::from(main.x)).take(usize::from(main.width)).collect::<String>();
+        all.lines().skip(2).map(pane).find(|l| l.contains(text)).unwrap_or_else(|| panic!("no row holds `{text}`:\n{all}"))
+    }
+
     /// Foreground of the first cell of `text`.
     fn color(&self, text: &str) -> ratatui::style::Color {
         let all = self.text();

@@ -40,8 +40,8 @@ fn search_finds_by_name_op_module_and_shape_and_n_steps_through() {
 fn folding_a_module_makes_it_one_row_and_unfolding_brings_the_cursor_back() {
     let mut app = App::new(140, 30);
     app.keys("j j j h");
-    assert!(app.line("layer0  ").contains('▣'), "{}", app.text());
-    assert!(app.line("layer0  ").contains("3 nodes"), "{}", app.text());
+    assert!(app.row("layer0  ").contains('▣'), "{}", app.text());
+    assert!(app.row("layer0  ").contains("3 nodes"), "{}", app.text());
     app.keys("l");
     assert!(!app.text().contains('▣'));
     let rows = app.state.lanes.rows().len();
@@ -115,7 +115,7 @@ fn a_run_fills_in_times_and_an_older_one_is_dropped() {
     update(&mut app.state, Msg::Job(id, result(1_000_000)));
     assert_eq!(app.state.heat, Heat::Time);
     assert!(app.text().contains("end to end 50.0 ms  nodes 45.0 ms  gap 5.0 ms"), "{}", app.text());
-    assert!(app.line(" head  ").contains("8.0 ms"), "{}", app.text());
+    assert!(app.row(" head  ").contains("8.0 ms"), "{}", app.text());
     app.keys("t");
     assert!(app.text().contains("(earlier plan)"), "{}", app.text());
 }
@@ -132,7 +132,7 @@ fn a_reloaded_model_keeps_marks_by_name_and_lists_what_is_lost() {
     update(&mut app.state, Msg::Job(id, JobEvent::Done(JobOutput::Model(Box::new(imported)))));
     assert_eq!(app.state.document.config().torch_executed_nodes, ["conv0", "relu0"]);
     assert!(app.notice().contains("model reloaded"), "{}", app.notice());
-    assert!(app.line(" relu0  ").contains('○'), "{}", app.text());
+    assert!(app.row(" relu0  ").contains('○'), "{}", app.text());
     app.keys("8");
     assert_eq!(app.state.main, MainView::Problems);
     assert!(app.text().contains("conv0"), "{}", app.text());
