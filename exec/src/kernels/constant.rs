@@ -57,14 +57,14 @@ fn constant(ctx: &PrepareCtx<'_>) -> Made {
     let mut given = None;
     for a in &ctx.node.attrs {
         let t = match (&*a.name, &a.value) {
-            ("value", AttrValue::Tensor(w)) => stored(w)?,
+            // Sparse tensors were made dense when the file was read.
+            ("value" | "sparse_value", AttrValue::Tensor(w)) => stored(w)?,
             ("value_int", AttrValue::Int(i)) => Tensor::scalar(*i),
             ("value_ints", AttrValue::Ints(v)) => Tensor::from_slice(&list(v.len()), v)?,
             ("value_float", AttrValue::Float(x)) => Tensor::scalar(*x as f32),
             ("value_floats", AttrValue::Floats(v)) => Tensor::from_slice(&list(v.len()), &v.iter().map(|&x| x as f32).collect::<Vec<_>>())?,
             ("value_string", AttrValue::Bytes(b)) => Tensor::from_strings(&[], vec![b.clone()])?,
             ("value_strings", AttrValue::ByteStrings(v)) => Tensor::from_strings(&list(v.len()), texts(v))?,
-            ("sparse_value", _) => return unsupported!("Constant with attribute sparse_value"),
             _ => continue,
         };
         given = Some(t);
