@@ -1,8 +1,8 @@
 //! Reader of ONNX files.
 //!
-//! [`read_buf`] feeds the decoder with windows of the file, [`decode`] gives the messages of [`proto`], [`build`] turns
-//! names into values ([`nodes`], [`calls`] for functions, [`sort`] for the order), [`tensors`] and [`external`] say where
-//! weights lie, [`hierarchy`] finds the modules.
+//! `read_buf` feeds the decoder with windows of the file, `decode` gives the messages of `proto`, `build` turns
+//! names into values (`nodes`, `calls` for functions, `sort` for the order), `tensors` and `external` say where
+//! weights lie, `hierarchy` finds the modules.
 
 mod build;
 mod calls;

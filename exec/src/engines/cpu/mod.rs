@@ -1,8 +1,8 @@
 //! The `cpu` engine: runs a subgraph node by node, each with our kernel or, where there is none, tract's operator.
 //!
-//! [`prepare`] turns nodes into [`program::Step`]s once: kernels chosen and prepared with the constants they see, every
-//! value given a slot, every last use known. [`execute`] walks the steps; it looks nothing up. Bodies of control-flow
-//! nodes are programs of their own, run by [`control_flow`] over slots that are reused from iteration to iteration; what
+//! `prepare` turns nodes into `program::Step`s once: kernels chosen and prepared with the constants they see, every
+//! value given a slot, every last use known. `execute` walks the steps; it looks nothing up. Bodies of control-flow
+//! nodes are programs of their own, run by `control_flow` over slots that are reused from iteration to iteration; what
 //! they read from outside is reached through a chain of frames and never copied.
 //!
 //! What the layout leaves room for:
