@@ -15,7 +15,7 @@ fn t_moves_a_node_to_torch_in_the_same_frame_and_u_takes_it_back() {
     // The operator of the row takes the colour of torch too.
     assert_eq!(app.color("Relu             relu0"), app.role(Role::Torch));
     assert_eq!(app.color("○ torch in"), app.role(Role::Torch));
-    assert!(app.line("run_on_torch_1").contains("16 B in 1 tensor"), "{}", app.text());
+    assert!(app.row("run_on_torch_1").contains("16 B in 1 tensor"), "{}", app.text());
     let dirty = app.line(" recut ");
     app.keys("u");
     assert!(app.state.document.config().torch_executed_nodes.is_empty());
