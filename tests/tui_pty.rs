@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
+/// Silence after which the app is nudged.
+const NUDGE: Duration = Duration::from_millis(700);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Session {
@@ -57,6 +59,12 @@ impl Session {
         self.writer.flush().unwrap();
     }
 
+    /// Tells the app that it has the focus, which changes nothing. A key that arrives together with a signal can stay in the
+    /// terminal's buffer until the next input: the event source is told of both at once and looks at one.
+    fn nudge(&mut self) {
+        let _ = self.writer.write_all(b"\x1b[I").and_then(|()| self.writer.flush());
+    }
+
     /// Reads until the screen satisfies `wanted`.
     fn wait(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + PATIENCE;
@@ -66,9 +74,12 @@ impl Session {
                 return text;
             }
             assert!(Instant::now() < end, "{what} does not show:\n{text}");
-            if let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(100)) {
-                self.screen.process(&bytes);
-                self.raw.extend(bytes);
+            match self.output.recv_timeout(NUDGE) {
+                Ok(bytes) => {
+                    self.screen.process(&bytes);
+                    self.raw.extend(bytes);
+                }
+                Err(_) => self.nudge(),
             }
         }
     }
@@ -76,12 +87,17 @@ impl Session {
     /// Waits for the end; gives the exit code and all that was written.
     fn end(mut self) -> (u32, String) {
         let end = Instant::now() + PATIENCE;
+        let mut quiet = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
             assert!(Instant::now() < end, "the program does not end:\n{}", self.screen.screen().contents());
             std::thread::sleep(Duration::from_millis(20));
+            if quiet.elapsed() > NUDGE {
+                self.nudge();
+                quiet = Instant::now();
+            }
         };
         while let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(300)) {
             self.raw.extend(bytes);
@@ -112,6 +128,7 @@ fn a_person_marks_saves_resizes_and_leaves() {
     assert!(config.contains("\"torch_executed_nodes\": [\n    \""), "{config}");
     s.master.resize(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 }).unwrap();
     s.screen.screen_mut().set_size(24, 80);
+    s.wait("the frame at the new size", |t| !t.contains("Modules"));
     s.press("?");
     s.wait("help at the new size", |t| t.contains("One row down"));
     s.press("\x1b");
