@@ -208,9 +208,24 @@ fn a_spoilt_expectation_is_exit_1_and_says_which_output() {
     recut_exec::io::save_npz(&spoilt, &stored).unwrap();
     let (out, err) = expect(1, &["--run", &model, "--inputs", &arrays, "--expect", spoilt.to_str().unwrap()]);
     assert!(out.contains("Expectation") && out.contains("differs"), "{out}");
-    assert!(err.starts_with("error: 1 of 1 outputs differ from ") && err.contains("--rtol 0.001"), "{err}");
+    assert!(err.starts_with("error: 1 of 1 outputs differ from ") && err.contains("(--rtol, --atol): linear (1 of 20"), "{err}");
+    assert!(err.contains("the largest difference is 1.000e0"), "{err}");
     // Under a tolerance that allows it, it holds.
     expect(0, &["--run", &model, "--inputs", &arrays, "--expect", spoilt.to_str().unwrap(), "--atol", "1.5"]);
+}
+
+#[test]
+fn every_small_export_gives_what_pytorch_computed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let samples = ["cnn", "cnn_ts:cnn", "transformer", "lstm", "cond", "dynamic", "custom_op_fn:custom_op"];
+    let models = ["bf16", "names", "names_ts:names", "qdq", "qdq_ort", "repeat", "scan", "while"];
+    let in_folder = |folder: &'static str, names: &[&'static str]| names.iter().map(|n| (folder, *n)).collect::<Vec<_>>();
+    for (folder, name) in [in_folder("sample-graphs", &samples), in_folder("tests/models", &models)].concat() {
+        let (model, arrays) = name.split_once(':').unwrap_or((name, name));
+        let path = |name: &str, ending: &str| root.join(folder).join(format!("tiny_{name}.{ending}")).display().to_string();
+        let arrays = path(arrays, "npz");
+        expect(0, &["--run", &path(model, "onnx"), "--inputs", &arrays, "--expect", &arrays]);
+    }
 }
 
 #[test]

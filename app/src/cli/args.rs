@@ -239,13 +239,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "Results")]
     pub expect: Option<PathBuf>,
 
-    /// Relative tolerance of --expect.
-    #[arg(long, value_name = "X", default_value_t = 1e-3, help_heading = "Results")]
-    pub rtol: f64,
+    /// Relative tolerance of --expect [default: 0.001; 0.01 for f16, 0.015625 for bf16].
+    #[arg(long, value_name = "X", help_heading = "Results")]
+    pub rtol: Option<f64>,
 
-    /// Absolute tolerance of --expect.
-    #[arg(long, value_name = "X", default_value_t = 1e-4, help_heading = "Results")]
-    pub atol: f64,
+    /// Absolute tolerance of --expect [default: 0.0001; 0.001 for f16, 0.01 for bf16].
+    #[arg(long, value_name = "X", help_heading = "Results")]
+    pub atol: Option<f64>,
 
     /// Write a trace for chrome://tracing or Perfetto.
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath, help_heading = "Results")]

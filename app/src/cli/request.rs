@@ -111,10 +111,10 @@ pub struct RunRequest {
     pub dump: Option<(String, PathBuf)>,
     /// Arrays to compare outputs with.
     pub expect: Option<PathBuf>,
-    /// Relative tolerance.
-    pub rtol: f64,
-    /// Absolute tolerance.
-    pub atol: f64,
+    /// Relative tolerance; that of the output's element type if not given.
+    pub rtol: Option<f64>,
+    /// Absolute tolerance, likewise.
+    pub atol: Option<f64>,
     /// File for the trace.
     pub trace: Option<PathBuf>,
     /// Rows of the table; `None` for all.
@@ -363,7 +363,9 @@ impl RunRequest {
             engine_for(text)?;
         }
         for (option, x) in [("--rtol", a.rtol), ("--atol", a.atol)] {
-            if !(x >= 0.0 && x.is_finite()) {
+            if let Some(x) = x
+                && !(x >= 0.0 && x.is_finite())
+            {
                 return Err(CliError::usage(format!("{option} {x}: a tolerance is a number of 0 or more")));
             }
         }

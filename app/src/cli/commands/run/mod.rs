@@ -11,7 +11,7 @@ use recut_core::document::Document;
 use recut_core::expr::Bindings;
 use recut_core::graph::ValueId;
 use recut_core::select::{Bare, SelectContext, Selector};
-use recut_exec::compare::{Comparison, compare};
+use recut_exec::compare::{Comparison, compare, default_tolerance};
 use recut_exec::engine::{CancelToken, ExecContext, RunError};
 use recut_exec::engines::Engines;
 use recut_exec::generate::{Generated, complete};
@@ -176,9 +176,10 @@ fn compare_all(
     expected: Vec<(usize, recut_exec::tensor::Tensor, MatchNote)>,
     request: &RunRequest,
 ) -> Vec<(MatchNote, Comparison)> {
-    let one = |(i, want, note): (usize, _, MatchNote)| {
+    let one = |(i, want, note): (usize, recut_exec::tensor::Tensor, MatchNote)| {
         let (_, got) = outcome.outputs.get(i)?;
-        Some((note, compare(got, &want, request.rtol, request.atol)))
+        let (rtol, atol) = default_tolerance(want.dtype());
+        Some((note, compare(got, &want, request.rtol.unwrap_or(rtol), request.atol.unwrap_or(atol))))
     };
     expected.into_iter().filter_map(one).collect()
 }
@@ -233,12 +234,10 @@ fn verdict(report: &RunReport, request: &RunRequest) -> Result<()> {
         return Err(CliError::new(
             Exit::NotHeld,
             format!(
-                "{} of {} outputs differ from {} by more than --rtol {} --atol {}: {}",
+                "{} of {} outputs differ from {} by more than the tolerance (--rtol, --atol): {}",
                 wrong.len(),
                 report.expect.len(),
                 show(path),
-                request.rtol,
-                request.atol,
                 wrong.join("; ")
             ),
         ));
