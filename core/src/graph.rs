@@ -433,6 +433,18 @@ impl Csr {
         &self.items[self.starts[row] as usize..self.starts[row + 1] as usize]
     }
 
+    /// Items of all rows, one row after the other.
+    #[must_use]
+    pub fn items(&self) -> &[u32] {
+        &self.items
+    }
+
+    /// Position in [`Csr::items`] at which `row` begins.
+    #[must_use]
+    pub fn start(&self, row: usize) -> usize {
+        self.starts[row] as usize
+    }
+
     /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {

@@ -335,42 +335,28 @@ impl Writer<'_> {
         let plan = self.state.lanes.plan().clone();
         let Some(p) = plan.partitions.get(id.index()) else { return "Partition" };
         self.placement(p.kind, id);
-        let nodes = plan.nodes(id);
-        self.fact("nodes", Role::Text, nodes.len().to_string());
+        // Some partitions hold nearly the whole graph: nothing here may cost more than a glance at each node.
+        let nodes = || plan.units(id).iter().flat_map(|&u| plan.view.nodes(u));
+        self.fact("nodes", Role::Text, nodes().count().to_string());
         if let Some(profile) = &self.state.profile {
-            let sum: u64 = nodes.iter().filter_map(|n| profile.time(*n)).fold(0, u64::saturating_add);
+            let sum: u64 = nodes().filter_map(|n| profile.time(n)).fold(0, u64::saturating_add);
             self.fact("time", Role::Time, nanos(sum));
         }
         if let Some(costs) = self.state.costs.clone() {
-            let sum = nodes.iter().filter_map(|n| costs.flops.get(n.index()).copied().flatten()).fold(0, u64::saturating_add);
+            let sum = nodes().filter_map(|n| costs.flops.get(n.index()).copied().flatten()).fold(0, u64::saturating_add);
             self.fact("FLOPs", Role::Text, flops(sum));
         }
+        let (lanes, wiring) = (&self.state.lanes, &self.state.wiring);
         let graph = &self.state.document.model().graph;
-        let inside = |n: NodeId| plan.partition_of_node(n) == id;
-        let mut seen = std::collections::HashSet::new();
-        let mut inputs = Vec::new();
-        let mut outputs = Vec::new();
-        for &n in &nodes {
-            for &v in self.state.wiring.reads(n) {
-                let outside = self.state.wiring.producer(v).is_none_or(|p| !inside(p)) && !self.state.wiring.is_constant(v);
-                if outside && seen.insert(v) {
-                    inputs.push(ValueId(v));
-                }
-            }
-            for &v in self.state.wiring.writes(n) {
-                let id = ValueId(v);
-                if graph.consumers(id).iter().any(|c| !inside(*c)) || graph.outputs().contains(&id) {
-                    outputs.push(id);
-                }
-            }
-        }
+        let inputs = lanes.given(id);
+        let outputs: Vec<u32> = nodes().flat_map(|n| wiring.writes(n)).copied().filter(|&v| lanes.leaves(v)).collect();
         self.head(&format!("In ({})", inputs.len()));
-        for &v in inputs.iter().take(MOST) {
+        for v in inputs.iter().take(MOST).map(|&v| ValueId(v)) {
             self.value_line("", v, graph.producer(v));
         }
         self.more(inputs.len());
         self.head(&format!("Out ({})", outputs.len()));
-        for &v in outputs.iter().take(MOST) {
+        for v in outputs.iter().take(MOST).map(|&v| ValueId(v)) {
             self.value_line("", v, graph.producer(v));
         }
         self.more(outputs.len());

@@ -262,7 +262,7 @@ impl State {
             warnings,
             generations: [0; JOB_KINDS],
         };
-        state.replanned();
+        state.laid_out();
         state.cursor = state.lanes.rows().iter().position(|r| matches!(r.kind, RowKind::Unit(_) | RowKind::Folded(_))).unwrap_or(0);
         if let Some(w) = state.warnings.first() {
             state.notice = Some(Notice { role: Role::Warning, text: w.to_string() });
@@ -313,10 +313,16 @@ impl State {
 
     /// Takes over a plan that changed: layout, tree, numbers, problems.
     pub(super) fn replanned(&mut self) {
-        self.revision += 1;
         let anchor = self.anchor();
+        self.lanes.renew(&self.wiring, self.document.plan().clone(), &self.folds);
+        self.laid_out();
+        self.restore(anchor);
+    }
+
+    /// What follows from a layout of another plan.
+    fn laid_out(&mut self) {
+        self.revision += 1;
         let plan = self.document.plan().clone();
-        self.lanes = Lanes::new(&self.wiring, plan.clone(), &self.folds);
         self.tree.count(&self.wiring, &plan);
         let mut numbers = PlanNumbers::default();
         for (i, p) in plan.partitions.iter().enumerate() {
@@ -334,13 +340,12 @@ impl State {
         self.problems = self.document.problems();
         self.problem = self.problem.min(self.problems.len().saturating_sub(1));
         self.profile_stale = self.profile.is_some();
-        self.restore(anchor);
     }
 
     /// Lays the same plan out again, after folding.
     pub(super) fn refold(&mut self) {
         let anchor = self.anchor();
-        self.lanes = Lanes::new(&self.wiring, self.document.plan().clone(), &self.folds);
+        self.lanes.renew(&self.wiring, self.document.plan().clone(), &self.folds);
         self.restore(anchor);
         self.revision += 1;
     }
@@ -356,7 +361,7 @@ impl State {
         self.params = parameters(&model);
         (self.range, self.matches, self.costs, self.profile, self.hop) = (None, None, None, None, None);
         (self.trail, self.trail_at, self.cursor, self.offset) = (Vec::new(), 0, 0, 0);
-        self.replanned();
+        self.laid_out();
         if let Some(node) = here.and_then(|id| model.graph.find_node(&id)) {
             self.show(node);
         }
@@ -368,7 +373,10 @@ impl State {
         Some(match row.kind {
             RowKind::Input(i) => Anchor::Input(i),
             RowKind::Output(i) => Anchor::Output(i),
-            RowKind::Rule(p) => Anchor::Rule(self.lanes.plan().nodes(p).first().copied()?),
+            RowKind::Rule(p) => {
+                let plan = self.lanes.plan();
+                Anchor::Rule(plan.view.nodes(*plan.units(p).first()?).next()?)
+            }
             RowKind::Unit(_) | RowKind::Folded(_) => Anchor::Node(self.lanes.nodes(row).next()?),
         })
     }

@@ -9,7 +9,13 @@ use unicode_width::UnicodeWidthStr;
 /// Cells that a text takes.
 #[must_use]
 pub fn width(text: &str) -> usize {
-    UnicodeWidthStr::width(text)
+    if is_plain(text) { text.len() } else { UnicodeWidthStr::width(text) }
+}
+
+/// Whether every byte is one character that takes one cell.
+#[must_use]
+pub fn is_plain(text: &str) -> bool {
+    text.bytes().all(|b| matches!(b, b' '..=b'~'))
 }
 
 /// `text` in at most `cells` cells; where it is longer, its end is replaced by `ellipsis`.
@@ -20,6 +26,9 @@ pub fn fit<'a>(text: &'a str, cells: usize, ellipsis: &str) -> Cow<'a, str> {
         return Cow::Borrowed(text);
     }
     let room = cells.saturating_sub(width(ellipsis));
+    if let Some(front) = text.get(..room).filter(|_| cells > 0 && is_plain(text)) {
+        return Cow::Owned(format!("{front}{ellipsis}"));
+    }
     let mut out = String::new();
     let mut used = 0;
     for g in text.graphemes(true) {
@@ -42,6 +51,9 @@ pub fn fit_end<'a>(text: &'a str, cells: usize, ellipsis: &str) -> Cow<'a, str> 
         return Cow::Borrowed(text);
     }
     let room = cells.saturating_sub(width(ellipsis));
+    if let Some(end) = text.get(text.len().saturating_sub(room)..).filter(|_| cells > 0 && is_plain(text)) {
+        return Cow::Owned(format!("{ellipsis}{end}"));
+    }
     let mut used = 0;
     let mut kept: Vec<&str> = Vec::new();
     for g in text.graphemes(true).rev() {

@@ -10,6 +10,7 @@ use super::{Partition, Placement, Plan, Rule};
 pub(crate) struct Buffers {
     pub(super) slot: Vec<u32>,
     pub(super) count: Vec<u32>,
+    pub(super) tight: Vec<u32>,
     pub(super) placement: Vec<Placement>,
     pub(super) rule: Vec<Rule>,
     pub(super) partitions: Vec<Partition>,
@@ -24,6 +25,7 @@ pub(crate) struct Pool(Mutex<Shelf>);
 #[derive(Debug, Default)]
 struct Shelf {
     count: Vec<u32>,
+    tight: Vec<u32>,
     /// At most two: one plan is made while the one before is still shown.
     plans: Vec<Buffers>,
 }
@@ -32,13 +34,14 @@ impl Pool {
     pub(super) fn take(&self) -> Buffers {
         let mut shelf = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffers = shelf.plans.pop().unwrap_or_default();
-        buffers.count = std::mem::take(&mut shelf.count);
+        (buffers.count, buffers.tight) = (std::mem::take(&mut shelf.count), std::mem::take(&mut shelf.tight));
         buffers
     }
 
     /// Keeps what a planning used and its plan did not take with it.
     pub(super) fn give_back(&self, buffers: Buffers) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).count = buffers.count;
+        let mut shelf = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (shelf.count, shelf.tight) = (buffers.count, buffers.tight);
     }
 
     fn recycle(&self, plan: &mut Plan) {

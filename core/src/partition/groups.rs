@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use super::buffers::Buffers;
-use super::levels::{self, LevelGraph, Pairs, Slots, after_all, before_all};
+use super::levels::{self, LevelGraph, Pairs, Slots, after_all, before_all, held};
 use super::{Colouring, Marks, Placement, Rule};
 use crate::diagnostic::{Diagnostic, printable};
 use crate::graph::{Csr, ValueId};
@@ -116,6 +116,7 @@ fn level_units(view: &View, colours: &mut Colouring, min_block_size: u32, buffer
         opaque: !view.wraps().is_empty() || !facts.foreign.is_empty(),
         pred_pairs: &facts.pred_pairs,
         succ_pairs: &facts.succ_pairs,
+        held: &facts.held,
         compute: &facts.compute,
         out_bytes: &facts.out_bytes,
     };
@@ -288,12 +289,14 @@ impl Contraction {
         let pinned = |v: usize| self.members(v as u32).iter().any(|u| matches!(rule[u.index()], Rule::PinAccelerated(_)));
         let pred_pairs = Pairs::new(&self.preds, before_all(vertices));
         let succ_pairs = Pairs::new(&succs, after_all(vertices));
+        let held = held(&succs);
         let g = LevelGraph {
             preds: &self.preds,
             succs: &succs,
             opaque: true,
             pred_pairs: &pred_pairs,
             succ_pairs: &succ_pairs,
+            held: &held,
             compute: &compute,
             out_bytes: &out_bytes,
         };

@@ -30,6 +30,12 @@ impl Pairs {
     }
 }
 
+/// How many successors hold every vertex from the start, under whatever colours: none, or one in place of a vertex without
+/// successors, which has no reason to move.
+pub(crate) fn held(succs: &Csr) -> Vec<u32> {
+    succs.iter_rows().map(|row| u32::from(row.is_empty())).collect()
+}
+
 /// The vertex that stands for missing predecessors: its slot is 0.
 pub(crate) const fn before_all(vertices: usize) -> u32 {
     vertices as u32
@@ -53,6 +59,8 @@ pub(super) struct LevelGraph<'a> {
     /// `preds` and `succs` again, in short form.
     pub(super) pred_pairs: &'a Pairs,
     pub(super) succ_pairs: &'a Pairs,
+    /// [`held`] of `succs`.
+    pub(super) held: &'a [u32],
     /// Compute nodes of each vertex.
     pub(super) compute: &'a [u32],
     /// Bytes that cross a border after each vertex.
@@ -89,13 +97,11 @@ pub(super) fn level(
     buffers: &mut Buffers,
 ) -> Slots {
     let mut slot = std::mem::take(&mut buffers.slot);
-    let mut last = earliest(g, placement, &mut slot);
+    let mut count = std::mem::take(&mut buffers.count);
+    let mut last = earliest(g, placement, &mut slot, &mut buffers.tight, &mut count);
     let lower_bound = last.div_ceil(2);
     let mut sizes = (min_block_size > 1).then(|| Sizes::new(&slot, last, g.compute, min_block_size));
-    let mut count = std::mem::take(&mut buffers.count);
-    count.clear();
-    count.resize(last as usize + 1, 0);
-    settle(g, placement, &mut slot, &mut count, sizes.as_mut());
+    settle(g, placement, &mut slot, &mut buffers.tight, &mut count, sizes.as_mut());
     slot.truncate(placement.len());
     let mut demoted = Vec::new();
     if let Some(sizes) = sizes {
@@ -114,59 +120,112 @@ pub(super) fn level(
 
 /// The first slot of the right parity (odd: accelerated) that is no earlier than those of the predecessors. Gives the last
 /// one; behind the vertices stand the two that missing neighbours refer to.
-fn earliest(g: LevelGraph<'_>, placement: &[Placement], slot: &mut Vec<u32>) -> u32 {
+///
+/// On the way it counts the vertices of every slot, and for every vertex the successors that hold it where it is: those in
+/// its own slot or the next, before which there is no later slot of its parity.
+fn earliest(g: LevelGraph<'_>, placement: &[Placement], slot: &mut Vec<u32>, tight: &mut Vec<u32>, count: &mut Vec<u32>) -> u32 {
     let n = placement.len();
     // Every vertex is written before it is read, so only what stands behind them needs a value.
     slot.resize(n + 2, 0);
     slot[n] = 0;
     slot[n + 1] = NEVER;
+    tight.clear();
+    tight.extend_from_slice(g.held);
+    tight.resize(n + 2, 0);
+    count.clear();
+    count.push(0);
     let mut last = 0;
     for (u, (&[a, b], &kind)) in g.pred_pairs.0.iter().zip(placement).enumerate() {
-        let after = if b == LONG {
-            g.preds.row(u).iter().map(|&p| slot[p as usize]).max().unwrap_or(0)
+        let parity = u32::from(kind == Placement::Accelerated);
+        let now = if b == LONG {
+            let row = g.preds.row(u);
+            let after = row.iter().map(|&p| slot[p as usize]).max().unwrap_or(0);
+            let now = after + ((after ^ parity) & 1);
+            row.iter().for_each(|&p| tight[p as usize] += u32::from(holds(slot[p as usize], now)));
+            now
         } else {
-            slot[a as usize].max(slot[b as usize])
+            let (x, y) = (slot[a as usize], slot[b as usize]);
+            let after = x.max(y);
+            let now = after + ((after ^ parity) & 1);
+            tight[a as usize] += u32::from(holds(x, now));
+            tight[b as usize] += u32::from(holds(y, now));
+            now
         };
-        let now = after + ((after ^ u32::from(kind == Placement::Accelerated)) & 1);
-        last = last.max(now);
+        if now > last {
+            last = now;
+            count.resize(now as usize + 1, 0);
+        }
+        count[now as usize] += 1;
         slot[u] = now;
     }
     last
 }
 
-/// One backward sweep over vertices with slack. Successors are final, predecessors at their earliest, so a vertex may take
-/// any slot of its parity in between; it goes to its latest one where that keeps more bytes inside a partition, or
-/// where `min_block_size` asks for it. Counts the vertices of every slot.
-fn settle(g: LevelGraph<'_>, placement: &[Placement], slot: &mut [u32], count: &mut [u32], mut sizes: Option<&mut Sizes>) {
-    for (u, &[a, b]) in g.succ_pairs.0.iter().enumerate().rev() {
-        let (next, furthest) = if b == LONG {
-            let slots = g.succs.row(u).iter().map(|&s| slot[s as usize]);
-            slots.fold((NEVER, 0), |(least, most), s| (least.min(s), most.max(s)))
-        } else {
-            let (x, y) = (slot[a as usize], slot[b as usize]);
-            // The second one may be missing.
-            (x.min(y), if y == NEVER { x } else { x.max(y) })
+/// Whether a successor in slot `next` keeps a vertex of slot `now` from every later slot of the same parity.
+const fn holds(now: u32, next: u32) -> bool {
+    next < now + 2
+}
+
+/// One backward sweep over vertices with slack: those that no successor holds. Successors are final, predecessors at their
+/// earliest, so such a vertex may take any slot of its parity in between; it goes to its latest one where that keeps more
+/// bytes inside a partition, or where `min_block_size` asks for it.
+fn settle(
+    g: LevelGraph<'_>,
+    placement: &[Placement],
+    slot: &mut [u32],
+    tight: &mut [u32],
+    count: &mut [u32],
+    mut sizes: Option<&mut Sizes>,
+) {
+    let mut consider = |u: usize, tight: &mut [u32], free: &mut u64| {
+        let (next, furthest) = match g.succ_pairs.0[u] {
+            [_, LONG] => {
+                let slots = g.succs.row(u).iter().map(|&s| slot[s as usize]);
+                slots.fold((NEVER, 0), |(least, most), s| (least.min(s), most.max(s)))
+            }
+            [a, b] => {
+                let (x, y) = (slot[a as usize], slot[b as usize]);
+                // The second one may be missing.
+                (x.min(y), if y == NEVER { x } else { x.max(y) })
+            }
         };
         let now = slot[u];
         let latest = next - ((next ^ now) & 1);
-        if latest > now && next != NEVER {
-            let by_bytes = latest == furthest && {
-                let bytes = |p: u32| if slot[p as usize] == now { u64::from(g.out_bytes.get(p as usize).copied().unwrap_or(0)) } else { 0 };
-                let spent = match g.pred_pairs.0[u] {
-                    [_, LONG] => g.preds.row(u).iter().map(|&p| bytes(p)).sum(),
-                    [p, q] => bytes(p) + bytes(q),
-                };
-                u64::from(g.out_bytes[u]) > spent
-            };
-            let moves = match sizes.as_deref_mut() {
-                Some(sizes) if placement[u] == Placement::Accelerated => sizes.moves(now, latest, g.compute[u], by_bytes),
-                _ => by_bytes,
-            };
-            if moves {
-                slot[u] = latest;
+        debug_assert!(latest > now && next != NEVER, "nothing holds it, and it has successors");
+        let preds = g.preds.row(u);
+        let by_bytes = latest == furthest && {
+            let bytes = |p: u32| if slot[p as usize] == now { u64::from(g.out_bytes[p as usize]) } else { 0 };
+            u64::from(g.out_bytes[u]) > preds.iter().map(|&p| bytes(p)).sum()
+        };
+        let moves = match sizes.as_deref_mut() {
+            Some(sizes) if placement[u] == Placement::Accelerated => sizes.moves(now, latest, g.compute[u], by_bytes),
+            _ => by_bytes,
+        };
+        if moves {
+            slot[u] = latest;
+            count[now as usize] -= 1;
+            count[latest as usize] += 1;
+            for &p in preds {
+                let tight = &mut tight[p as usize];
+                *tight -= u32::from(holds(slot[p as usize], now));
+                if *tight == 0 && p as usize / 64 == u / 64 {
+                    *free |= 1 << (p % 64);
+                }
             }
         }
-        count[slot[u] as usize] += 1;
+    };
+    // By blocks, so that finding them takes no branch that depends on the vertex.
+    for block in (0..placement.len().div_ceil(64)).rev() {
+        let first = block * 64;
+        let mut free = 0u64;
+        for (i, &t) in tight[first..placement.len().min(first + 64)].iter().enumerate() {
+            free |= u64::from(t == 0) << i;
+        }
+        while free != 0 {
+            let at = 63 - free.leading_zeros();
+            free &= !(1 << at);
+            consider(first + at as usize, tight, &mut free);
+        }
     }
 }
 
@@ -276,12 +335,6 @@ fn set_apart(preds: &Csr, placement: &[Placement], slot: &[u32], last: u32, slot
 impl Slots {
     /// Numbers the slots that are in use; an opaque vertex is a partition of its own.
     pub(super) fn number(mut self, buffers: &mut Buffers) -> Numbered {
-        #[derive(Clone, Copy)]
-        struct Cursor {
-            item: u32,
-            partition: u32,
-            step: u32,
-        }
         let mut count = self.count;
         if count.len() != self.kinds.len() {
             count.clear();
@@ -295,11 +348,11 @@ impl Slots {
         partitions.clear();
         starts.clear();
         let mut item = 0;
-        let mut cursors: Vec<Cursor> = Vec::with_capacity(self.kinds.len());
+        // For every slot the place of its next vertex, and the partition of that.
+        let mut cursors: Vec<[u32; 2]> = Vec::with_capacity(self.kinds.len());
         for (&count, &kind) in count.iter().zip(&self.kinds) {
-            let step = u32::from(kind == Placement::Opaque);
-            cursors.push(Cursor { item, partition: partitions.len() as u32, step });
-            let (number, each) = if step == 1 { (count, 1) } else { (count.min(1), count) };
+            cursors.push([item, partitions.len() as u32]);
+            let (number, each) = if kind == Placement::Opaque { (count, 1) } else { (count.min(1), count) };
             for _ in 0..number {
                 starts.push(item);
                 partitions.push(Partition { kind, index: partitions.len() as u32 });
@@ -311,12 +364,22 @@ impl Slots {
         let mut items = std::mem::take(&mut buffers.items);
         items.resize(self.slot.len(), 0);
         // The slots are not needed any more: partitions take their place.
-        for (u, slot) in (0u32..).zip(&mut self.slot) {
-            let at = &mut cursors[*slot as usize];
-            *slot = at.partition;
-            items[at.item as usize] = u;
-            at.item += 1;
-            at.partition += at.step;
+        if self.kinds.contains(&Placement::Opaque) {
+            for (u, slot) in (0u32..).zip(&mut self.slot) {
+                let opaque = self.kinds[*slot as usize] == Placement::Opaque;
+                let [item, partition] = &mut cursors[*slot as usize];
+                *slot = *partition;
+                items[*item as usize] = u;
+                *item += 1;
+                *partition += u32::from(opaque);
+            }
+        } else {
+            for (u, slot) in (0u32..).zip(&mut self.slot) {
+                let [item, partition] = &mut cursors[*slot as usize];
+                *slot = *partition;
+                items[*item as usize] = u;
+                *item += 1;
+            }
         }
         buffers.count = count;
         let partition_of = bytemuck::TransparentWrapperAlloc::wrap_vec(self.slot);

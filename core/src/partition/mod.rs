@@ -20,7 +20,7 @@ pub(crate) use buffers::Pool;
 pub(crate) use colour::Colouring;
 pub use explain::EntryText;
 pub use groups::{AtomicGroup, GroupKind};
-pub(crate) use levels::{Pairs, after_all, before_all};
+pub(crate) use levels::{Pairs, after_all, before_all, held};
 
 id!(
     /// Position of a partition in [`Plan::partitions`]: execution order.
@@ -204,6 +204,12 @@ impl Plan {
     #[must_use]
     pub fn units(&self, partition: PartitionId) -> &[UnitId] {
         bytemuck::TransparentWrapper::wrap_slice(self.members.row(partition.index()))
+    }
+
+    /// All units in the order in which partitions run, ascending within each.
+    #[must_use]
+    pub fn units_in_order(&self) -> &[UnitId] {
+        bytemuck::TransparentWrapper::wrap_slice(self.members.items())
     }
 
     /// Nodes of a partition, in topological order.

@@ -7,7 +7,7 @@ use crate::expr::Bindings;
 use crate::graph::Csr;
 use crate::graph::{Dialect, Graph, NodeId, Op, ValueId, ValueType};
 use crate::model::Model;
-use crate::partition::{Colouring, Pairs, Pool, after_all, before_all};
+use crate::partition::{Colouring, Pairs, Pool, after_all, before_all, held};
 
 /// Whether an operator computes something: `min_block_size` counts these only. Constants, identities, element access
 /// and changes of shape alone do not count.
@@ -91,6 +91,7 @@ pub(crate) struct Facts {
     /// Neighbours in the form that planning reads.
     pub(crate) pred_pairs: Pairs,
     pub(crate) succ_pairs: Pairs,
+    pub(crate) held: Vec<u32>,
     /// Memory of former plans.
     pub(crate) pool: Pool,
     base: Mutex<Option<Arc<Colouring>>>,
@@ -112,6 +113,7 @@ impl Facts {
             qdq: Vec::new(),
             pred_pairs: Pairs::new(preds, before_all(units.len())),
             succ_pairs: Pairs::new(succs, after_all(units.len())),
+            held: held(succs),
             pool: Pool::default(),
             base: Mutex::default(),
             bytes: Mutex::default(),

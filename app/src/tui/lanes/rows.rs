@@ -1,11 +1,10 @@
 //! Which rows there are: model inputs, a rule before every partition, its units (folded modules as one row), outputs.
 
-use recut_core::graph::NodeId;
 use recut_core::modules::{ModuleId, ModuleTree};
-use recut_core::partition::{PartitionId, Plan};
-use recut_core::view::{Unit, UnitId};
+use recut_core::partition::PartitionId;
+use recut_core::view::UnitId;
 
-use super::{NONE, Wiring};
+use super::NONE;
 
 /// What a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,7 +86,7 @@ impl Folds {
     }
 
     /// For every module the outermost folded one around it, or [`NONE`]. Parents stand before children.
-    fn resolve(&self, tree: &ModuleTree) -> Vec<u32> {
+    pub(super) fn resolve(&self, tree: &ModuleTree) -> Vec<u32> {
         let mut out: Vec<u32> = Vec::with_capacity(tree.modules().len());
         for (i, m) in tree.modules().iter().enumerate() {
             let around = if i == 0 { NONE } else { out.get(m.parent.index()).copied().unwrap_or(NONE) };
@@ -96,57 +95,4 @@ impl Folds {
         }
         out
     }
-}
-
-/// Units in the order of display, rows over them, and the row of every unit.
-pub(super) struct Rows {
-    pub(super) order: Vec<UnitId>,
-    pub(super) rows: Vec<Row>,
-    pub(super) row_of_unit: Vec<u32>,
-}
-
-pub(super) fn rows(wiring: &Wiring, plan: &Plan, folds: &Folds) -> Rows {
-    let view = &plan.view;
-    let tree = &view.model.modules;
-    let fold_of = folds.resolve(tree);
-    let graph = &view.model.graph;
-    let units = view.units().len();
-    let mut order = Vec::with_capacity(units);
-    let mut rows = Vec::with_capacity(units + plan.partitions.len() + graph.inputs().len() + graph.outputs().len());
-    let mut row_of_unit = vec![NONE; units];
-    let at = |order: &Vec<UnitId>| u32::try_from(order.len()).unwrap_or(NONE);
-    for i in 0..graph.inputs().len() {
-        rows.push(Row { kind: RowKind::Input(i as u32), start: 0, end: 0 });
-    }
-    for p in (0..plan.partitions.len()).map(PartitionId::new) {
-        rows.push(Row { kind: RowKind::Rule(p), start: at(&order), end: at(&order) });
-        for &u in plan.units(p) {
-            let fold = match view.unit(u) {
-                Unit::Node(n) => fold_of.get(wiring.module(n) as usize).copied().unwrap_or(NONE),
-                Unit::Wrap(_) => NONE,
-            };
-            let start = at(&order);
-            order.push(u);
-            match rows.last_mut() {
-                Some(Row { kind: RowKind::Folded(m), end, .. }) if m.0 == fold => *end = start + 1,
-                _ => {
-                    let kind = if fold == NONE { RowKind::Unit(u) } else { RowKind::Folded(ModuleId(fold)) };
-                    rows.push(Row { kind, start, end: start + 1 });
-                }
-            }
-            if let Some(r) = row_of_unit.get_mut(u.index()) {
-                *r = u32::try_from(rows.len() - 1).unwrap_or(NONE);
-            }
-        }
-    }
-    for i in 0..graph.outputs().len() {
-        rows.push(Row { kind: RowKind::Output(i as u32), start: at(&order), end: at(&order) });
-    }
-    Rows { order, rows, row_of_unit }
-}
-
-/// Nodes of the units `start..end` of the display order.
-pub(super) fn nodes<'a>(plan: &'a Plan, order: &'a [UnitId], row: &Row) -> impl Iterator<Item = NodeId> + 'a {
-    let units = order.get(row.start as usize..row.end as usize).unwrap_or(&[]);
-    units.iter().flat_map(move |&u| plan.view.nodes(u))
 }

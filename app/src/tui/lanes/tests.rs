@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use recut_core::config::PartitionConfig;
 use recut_core::document::{Document, DocumentOptions, Edit, MarkList};
+use recut_core::graph::ValueId;
 use recut_core::import::Imported;
 use recut_core::modules::ModuleId;
+use recut_core::partition::PartitionId;
 use recut_core::testing::ModelBuilder;
 
-use super::{Folds, Lanes, NONE, RowKind, Wiring};
+use super::{Folds, Lanes, NONE, Port, RowKind, Wiring};
 
 /// A generator that is the same everywhere (xorshift).
 struct Random(u64);
@@ -108,6 +110,83 @@ fn every_edge_is_drawn_and_lanes_never_overlap() {
         }
         let (wiring, lanes) = layout(&document, &folds);
         check(&document, &wiring, &lanes);
+    }
+}
+
+/// Ports and dots of every row the plain way: readers looked up, free lanes searched for.
+fn by_the_book(document: &Document, wiring: &Wiring, lanes: &Lanes) -> Vec<(Vec<Port>, u32)> {
+    let graph = &document.model().graph;
+    let reads: Vec<Vec<u32>> = lanes
+        .rows()
+        .iter()
+        .map(|row| match row.kind {
+            RowKind::Output(o) => vec![graph.outputs()[o as usize].0],
+            _ => lanes.nodes(row).flat_map(|n| wiring.reads(n).to_vec()).collect(),
+        })
+        .collect();
+    let goes_on = |v: u32, row: usize| reads.iter().skip(row + 1).any(|r| r.contains(&v));
+    let mut on: Vec<Option<u32>> = Vec::new();
+    let mut out = Vec::new();
+    for (i, row) in lanes.rows().iter().enumerate() {
+        let mut ports: Vec<Port> = Vec::new();
+        for &v in &reads[i] {
+            if let Some(lane) = on.iter().position(|l| *l == Some(v))
+                && ports.iter().all(|p| p.value != v)
+            {
+                ports.push(Port { lane: lane as u32, value: v, up: true, down: goes_on(v, i) });
+            }
+        }
+        ports.iter().filter(|p| !p.down).for_each(|p| on[p.lane as usize] = None);
+        let made: Vec<u32> = match row.kind {
+            RowKind::Input(n) => vec![graph.inputs()[n as usize].0],
+            _ => lanes.nodes(row).flat_map(|n| wiring.writes(n).to_vec()).collect(),
+        };
+        let mut dot = None;
+        for v in made.into_iter().filter(|&v| wiring.has_lane(v) && goes_on(v, i)) {
+            let lane = on.iter().position(Option::is_none).unwrap_or_else(|| {
+                on.push(None);
+                on.len() - 1
+            });
+            on[lane] = Some(v);
+            dot = dot.or(Some(lane as u32));
+            ports.push(Port { lane: lane as u32, value: v, up: false, down: true });
+        }
+        let gap = || on.iter().position(Option::is_none).unwrap_or(on.len()) as u32;
+        let dot = dot.or_else(|| ports.first().map(|p| p.lane)).unwrap_or_else(gap);
+        out.push((ports, dot));
+    }
+    out
+}
+
+#[test]
+fn a_layout_equals_the_plain_one_also_in_the_memory_of_another() {
+    let mut kept: Option<Lanes> = None;
+    for seed in 1..60u64 {
+        let document = document(seed * 104_729, 3 + (seed as usize * 7) % 90);
+        let modules = document.model().modules.modules().len();
+        let wiring = Wiring::new(document.model(), &document.config().dims);
+        let mut folds = Folds::none(modules);
+        let mut r = Random(seed);
+        for fold in [false, true] {
+            for _ in 0..if fold { modules / 3 } else { 0 } {
+                folds.set(ModuleId::new(1 + r.below(modules - 1)), true);
+            }
+            let mut lanes = kept.take().unwrap_or_else(|| Lanes::new(&wiring, document.plan().clone(), &folds));
+            lanes.renew(&wiring, document.plan().clone(), &folds);
+            let drawn: Vec<(Vec<Port>, u32)> = (0..lanes.rows().len()).map(|i| (lanes.ports(i).to_vec(), lanes.dot(i))).collect();
+            assert_eq!(drawn, by_the_book(&document, &wiring, &lanes), "seed {seed}");
+            check(&document, &wiring, &lanes);
+            for p in (0..document.plan().partitions.len()).map(PartitionId::new) {
+                let border = document.plan().boundary(p);
+                let given = |v: &ValueId| !wiring.is_constant(v.0);
+                let inputs: Vec<u32> = border.inputs.iter().filter(|v| given(v)).map(|v| v.0).collect();
+                assert_eq!(lanes.given(p), inputs, "seed {seed}");
+                let made = document.plan().nodes(p).into_iter().flat_map(|n| wiring.writes(n).to_vec());
+                let left: Vec<u32> = made.filter(|&v| lanes.leaves(v)).collect();
+                assert_eq!(left, border.outputs.iter().map(|v| v.0).collect::<Vec<_>>(), "seed {seed}");
+            }
+            kept = Some(lanes);
+        }
     }
 }
 

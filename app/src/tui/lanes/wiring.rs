@@ -19,6 +19,7 @@ pub struct Wiring {
     writes: Vec<u32>,
     producer: Vec<u32>,
     readers: Vec<u32>,
+    lane_readers: Vec<u32>,
     constants: Vec<u16>,
     is_constant_value: Vec<bool>,
     module: Vec<u32>,
@@ -69,6 +70,13 @@ impl Wiring {
             w.write_starts.push(u32::try_from(w.writes.len()).unwrap_or(NONE));
             w.constants.push(constants);
             w.module.push(node.module.0);
+        }
+        w.lane_readers = (0..graph.values().len() as u32).map(|v| if w.has_lane(v) { w.readers(v) } else { 0 }).collect();
+        for v in graph.outputs() {
+            let has_lane = w.has_lane(v.0);
+            if let Some(n) = w.lane_readers.get_mut(v.index()).filter(|_| has_lane) {
+                *n += 1;
+            }
         }
         w.set_dims(model, dims);
         w
@@ -125,6 +133,12 @@ impl Wiring {
     #[must_use]
     pub fn has_lane(&self, value: u32) -> bool {
         !self.is_constant(value) && !self.is_hub(value)
+    }
+
+    /// How often every value is read, by nodes and as an output of the model; 0 where it gets no lane.
+    #[must_use]
+    pub fn lane_readers(&self) -> &[u32] {
+        &self.lane_readers
     }
 
     /// The node that makes a value.

@@ -6,7 +6,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::super::detail::Line;
 use super::super::hit::Target;
 use super::super::state::State;
-use super::super::text::width;
+use super::super::text::{is_plain, width};
 use super::paint::Painter;
 
 pub(super) fn draw(state: &State, p: &mut Painter<'_>, area: Rect) {
@@ -28,6 +28,24 @@ pub(super) fn draw(state: &State, p: &mut Painter<'_>, area: Rect) {
     }
 }
 
+/// Bytes of the beginning of `word` that fit into `room` cells, and the cells they take.
+fn fitting(word: &str, room: u16) -> (usize, u16) {
+    if is_plain(word) {
+        let cells = u16::try_from(word.len()).unwrap_or(u16::MAX).min(room);
+        return (usize::from(cells), cells);
+    }
+    let (mut taken, mut used) = (0, 0u16);
+    for g in word.graphemes(true) {
+        let w = u16::try_from(width(g)).unwrap_or(u16::MAX);
+        if used.saturating_add(w) > room {
+            break;
+        }
+        used += w;
+        taken += g.len();
+    }
+    (taken, used)
+}
+
 /// Draws one line from row `y` on, broken at words; gives the row after it.
 fn wrapped(p: &mut Painter<'_>, area: Rect, mut y: u16, line: &Line) -> u16 {
     let indent = line.indent.min(area.width / 3);
@@ -47,16 +65,7 @@ fn wrapped(p: &mut Painter<'_>, area: Rect, mut y: u16, line: &Line) -> u16 {
                     return y;
                 }
                 let room = area.right().saturating_sub(x);
-                let mut taken = 0;
-                let mut used = 0u16;
-                for g in word.graphemes(true) {
-                    let w = u16::try_from(width(g)).unwrap_or(u16::MAX);
-                    if used.saturating_add(w) > room {
-                        break;
-                    }
-                    used += w;
-                    taken += g.len();
-                }
+                let (taken, used) = fitting(word, room);
                 let (now, rest) = word.split_at(taken);
                 p.put(x, y, room, now, *role);
                 x += used;

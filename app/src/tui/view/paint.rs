@@ -1,12 +1,12 @@
 //! Putting text into cells: everything is cut to its place, and styles are looked up by role.
 
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::super::geometry::inside;
 use super::super::hit::HitMap;
-use super::super::text::{fit, width};
+use super::super::text::{fit, is_plain, width};
 use crate::theme::{Glyphs, Role, Theme};
 
 /// Draws into a buffer.
@@ -52,7 +52,24 @@ impl<'a> Painter<'a> {
 
     /// Fills the screen with the ground of the theme.
     pub fn ground(&mut self, area: Rect) {
-        self.buffer.set_style(area, self.theme.style(Role::Text));
+        let style = self.theme.style(Role::Text);
+        if area == self.buffer.area {
+            for cell in &mut self.buffer.content {
+                cell.set_style(style);
+            }
+        } else {
+            self.buffer.set_style(area, style);
+        }
+    }
+
+    /// The cells of row `y` from `x` to the right edge.
+    fn row(&mut self, x: u16, y: u16) -> &mut [Cell] {
+        let area = self.buffer.area;
+        if x < area.left() || x >= area.right() || y < area.top() || y >= area.bottom() {
+            return &mut [];
+        }
+        let at = usize::from(y - area.y) * usize::from(area.width) + usize::from(x - area.x);
+        self.buffer.content.get_mut(at..at + usize::from(area.right() - x)).unwrap_or_default()
     }
 
     /// Lays a style over an area.
@@ -90,8 +107,34 @@ impl<'a> Painter<'a> {
             false => std::borrow::Cow::Borrowed(text),
         };
         let text = fit(&text, usize::from(max), self.theme.glyphs.ellipsis);
-        let (end, _) = self.buffer.set_stringn(x, y, &text, usize::from(max), style);
-        end.saturating_sub(x)
+        // Names are nearly always ASCII, cut at one side or not: one character is one cell, and nothing has to be segmented.
+        let ellipsis = self.theme.glyphs.ellipsis;
+        let (before, plain, after) = match (text.strip_prefix(ellipsis), text.strip_suffix(ellipsis)) {
+            _ if is_plain(&text) => ("", &*text, ""),
+            (Some(rest), _) if is_plain(rest) => (ellipsis, rest, ""),
+            (_, Some(front)) if is_plain(front) => ("", front, ellipsis),
+            _ => {
+                let (end, _) = self.buffer.set_stringn(x, y, &text, usize::from(max), style);
+                return end.saturating_sub(x);
+            }
+        };
+        let cells = self.row(x, y);
+        let room = cells.len().min(usize::from(max));
+        let mut cells = cells.iter_mut().take(room);
+        let mut put = 0;
+        for cell in cells.by_ref().take(usize::from(!before.is_empty())) {
+            cell.set_symbol(before).set_style(style);
+            put += 1;
+        }
+        for (c, cell) in plain.bytes().zip(cells.by_ref()) {
+            cell.set_char(char::from(c)).set_style(style);
+            put += 1;
+        }
+        for cell in cells.take(usize::from(!after.is_empty())) {
+            cell.set_symbol(after).set_style(style);
+            put += 1;
+        }
+        put
     }
 
     /// Puts text so that it ends before `right`; gives where it begins.
@@ -104,7 +147,7 @@ impl<'a> Painter<'a> {
 
     /// Puts one glyph.
     pub fn glyph(&mut self, x: u16, y: u16, symbol: &str, style: Style) {
-        if let Some(cell) = self.buffer.cell_mut((x, y)) {
+        if let Some(cell) = self.row(x, y).first_mut() {
             cell.set_symbol(symbol).set_style(style);
         }
     }
