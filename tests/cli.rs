@@ -469,3 +469,38 @@ fn doctor_asks_the_python_it_is_given() {
     assert!(out.lines().any(|l| l.contains("torch") && l.contains("2.9.0") && l.contains("found, not used by this version yet")), "{out}");
     assert!(out.lines().any(|l| l.contains("openvino") && l.contains("not installed in this Python")), "{out}");
 }
+
+// ---- groups
+
+/// `qdq_block.npz` is what ONNX Runtime gives for the file with all its optimizations.
+#[test]
+fn quantized_operators_run_as_groups_on_integers() {
+    let model = root().join("tests/models/qdq_block.onnx").display().to_string();
+    let arrays = root().join("tests/models/qdq_block.npz").display().to_string();
+    let base = ["--run", &model, "--inputs", &arrays, "--expect", &arrays, "--repeat", "1", "--json", "-"];
+    let report = json(&base);
+    let nodes = report["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 17, "one row a node");
+    let group = |id: &str| nodes.iter().find(|n| n["id"] == id).unwrap_or_else(|| panic!("no row for {id}"))["fused_into"].clone();
+    for (member, anchor) in [("dq_x", "conv"), ("dq_w", "conv"), ("dq_b", "conv"), ("relu", "conv"), ("q_c", "conv")] {
+        assert_eq!(group(member), anchor, "{member}");
+    }
+    for (member, anchor) in [("q_s", "hs"), ("dq_s", "mul"), ("q_m", "mul"), ("dq_m", "add"), ("q_a", "add")] {
+        assert_eq!(group(member), anchor, "{member}");
+    }
+    for alone in ["conv", "hs", "mul", "add", "q_x", "dq_a"] {
+        assert!(group(alone).is_null(), "{alone}");
+    }
+    assert_eq!(group("dq_c"), "hs", "read by three groups, told with the first");
+    assert!(report["expect"][0]["ok"].as_bool().unwrap());
+
+    let apart = json(&[&base[..], &["--no-fuse"]].concat());
+    assert!(apart["nodes"].as_array().unwrap().iter().all(|n| n["fused_into"].is_null() && n["median_ns"].is_u64()));
+
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().display().to_string();
+    let kept = json(&[&base[..], &["--dump", "node:relu", "-o", &to]].concat());
+    let kept = kept["nodes"].as_array().unwrap().iter().find(|n| n["id"] == "conv").unwrap().clone();
+    assert!(kept["median_ns"].is_u64());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "the value inside of what would be a group is there");
+}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use recut_core::config::RunConfig;
 use recut_core::expr::Bindings;
 use recut_exec::compare::compare;
-use recut_exec::engine::{CancelToken, ExecContext, RunError};
+use recut_exec::engine::{CancelToken, ExecContext, PrepareOptions, RunError};
 use recut_exec::engines::Engines;
 use recut_exec::generate::complete;
 use recut_exec::inputs::{bind_dims, match_inputs, match_outputs};
@@ -58,7 +58,8 @@ fn run(engines: &Engines, case: &Path) -> Result<(), Box<dyn std::error::Error>>
     complete(&model, &mut feeds, &mut dims, &[], 0)?;
     let assignment = engines.assign(recut_core::partition::Placement::Accelerated, &RunConfig::default())?;
     let cancel = CancelToken::default();
-    let session = Session::new(model.clone(), whole(&model), engines.context.clone(), &dims, |_| assignment.clone(), &cancel, &|_| {})?;
+    let options = PrepareOptions { dims: dims.clone(), ..PrepareOptions::default() };
+    let session = Session::new(model.clone(), whole(&model), engines.context.clone(), &options, |_| assignment.clone(), &cancel, &|_| {})?;
     let outcome = session.run(&feeds, &RunRequest::default(), &cancel, &|_| {})?;
     for (i, want, note) in match_outputs(&model, &load_arrays(&case.join("outputs.npz"))?)? {
         let got = &outcome.outputs[i].1;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use recut_core::config::RunConfig;
 use recut_core::expr::Bindings;
 use recut_exec::compare::{compare, default_tolerance};
-use recut_exec::engine::{CancelToken, ExecContext, NodeRef};
+use recut_exec::engine::{CancelToken, ExecContext, NodeRef, PrepareOptions};
 use recut_exec::engines::Engines;
 use recut_exec::generate::complete;
 use recut_exec::inputs::{bind_dims, match_inputs, match_outputs};
@@ -55,7 +55,8 @@ fn run() -> Result<bool, Box<dyn std::error::Error>> {
     let start = std::time::Instant::now();
     let assignment = engines.assign(recut_core::partition::Placement::Accelerated, &run_config)?;
     let specs = whole(&model);
-    let session = Session::new(model.clone(), specs, engines.context, &dims, |_| assignment.clone(), &cancel, &|_| {})?;
+    let options = PrepareOptions { dims: dims.clone(), ..PrepareOptions::default() };
+    let session = Session::new(model.clone(), specs, engines.context, &options, |_| assignment.clone(), &cancel, &|_| {})?;
     let prepared = start.elapsed();
     let request = RunRequest { warmup: usize::from(repeat > 1), repeat, ..RunRequest::default() };
     let outcome = session.run(&feeds, &request, &cancel, &|_| {})?;

@@ -1,5 +1,7 @@
 //! What every engine is: prepares a subgraph once, runs it many times, tells an observer what it does.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -33,6 +35,31 @@ pub struct PrepareOptions {
     pub dims: Bindings,
     /// Precision (`fp32`).
     pub precision: String,
+    /// Run every node by itself: fold no constants, make no groups.
+    pub node_by_node: bool,
+    /// Values that an observer will ask for: their nodes are neither folded nor inside of a group.
+    pub keep: Arc<HashSet<ValueId>>,
+}
+
+/// A node that a prepared subgraph does not run by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The node.
+    pub node: NodeRef,
+    /// What became of it.
+    pub into: MergedInto,
+}
+
+/// What became of a node that is not run by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergedInto {
+    /// All it reads is constant: it was computed once, while preparing.
+    Constant {
+        /// What that took, in nanoseconds.
+        prepare_ns: u64,
+    },
+    /// It runs as a part of a group, whose time is told at this node.
+    Group(NodeRef),
 }
 
 /// What an engine can do, for `doctor` and for messages.
@@ -70,6 +97,35 @@ impl CancelToken {
     pub fn child(&self) -> Self {
         Self { flag: Arc::default(), parent: Some(self.flag.clone()) }
     }
+}
+
+thread_local! {
+    /// The token of the run that this thread computes for.
+    static CURRENT: RefCell<Option<CancelToken>> = const { RefCell::new(None) };
+}
+
+/// Runs `f` with `token` as what [`cancel_token`] gives on this thread.
+pub(crate) fn with_cancel<R>(token: &CancelToken, f: impl FnOnce() -> R) -> R {
+    struct Restore(Option<CancelToken>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.set(self.0.take());
+        }
+    }
+    // Runs nest: a thread that waits for its pieces may take up work of another partition.
+    let _restore = Restore(CURRENT.replace(Some(token.clone())));
+    f()
+}
+
+/// The token of the run that this thread computes for, for kernels to look at between their pieces. A kernel is called on a
+/// thread that has one; other threads that help it may have none, so it is to be asked before work is spread.
+pub(crate) fn cancel_token() -> CancelToken {
+    CURRENT.with_borrow(|c| c.clone().unwrap_or_default())
+}
+
+/// Whether [`cancel_token`] is cancelled.
+pub(crate) fn is_cancelled() -> bool {
+    CURRENT.with_borrow(|c| c.as_ref().is_some_and(CancelToken::is_cancelled))
 }
 
 /// Where computing happens: a named thread pool and recycled allocations. Shared by engines, sessions and runs.
@@ -118,6 +174,19 @@ impl ExecContext {
         let result = f(&mut buffers);
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
         result
+    }
+
+    /// Takes over the allocations of values that nobody else holds.
+    pub(crate) fn recycle(&self, values: impl IntoIterator<Item = Value>) {
+        self.with_buffers(|buffers| {
+            for v in values {
+                if let Value::Tensor(t) = v
+                    && let Some(b) = t.into_buffer()
+                {
+                    buffers.put(b);
+                }
+            }
+        });
     }
 
     /// Gives all recycled allocations back to the system.
@@ -274,4 +343,9 @@ pub trait Prepared: Send {
     /// # Errors
     /// If a node fails or the run is cancelled.
     fn run(&mut self, inputs: Vec<Value>, observer: &mut dyn Observer, cancel: &CancelToken) -> Result<Vec<Value>, RunError>;
+
+    /// Nodes that are not run by themselves, in order. The observer is told of them with a time of zero.
+    fn merged(&self) -> Vec<Merged> {
+        Vec::new()
+    }
 }

@@ -1,5 +1,7 @@
 //! The run report: what `--json` prints after a run, and what the app shows.
 
+use std::collections::HashMap;
+
 use recut_core::config::PartitionConfig;
 use recut_core::diagnostic::Diagnostic;
 use recut_core::expr::Bindings;
@@ -12,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::compare::Comparison;
-use crate::engine::NodeRef;
+use crate::engine::{MergedInto, NodeRef};
 use crate::engines::Engines;
 use crate::generate::Generated;
 use crate::inputs::MatchNote;
@@ -182,8 +184,11 @@ pub struct NodeReport {
     pub bytes: u64,
     /// Floating-point operations of a call, where the shapes tell.
     pub flops: Option<u64>,
-    /// The node that holds its time.
+    /// The node that holds its time: both run in one group.
     pub fused_into: Option<String>,
+    /// Nanoseconds that computing it took while preparing, where all it reads is constant; it takes none in a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folded_ns: Option<u64>,
 }
 
 /// A tensor that crosses.
@@ -322,7 +327,7 @@ impl RunReport {
             repeat: facts.repeat as u64,
             warmup: facts.warmup as u64,
             partitions: partitions.collect(),
-            nodes: nodes(model, &profile.nodes, facts.dims, &partition_name),
+            nodes: nodes(session, &profile.nodes, facts.dims, &partition_name),
             boundaries: boundaries.collect(),
             totals: TotalsReport {
                 end_to_end: profile.totals.end_to_end.into(),
@@ -377,7 +382,9 @@ fn gap_reason(session: &Session, schedule: Schedule) -> String {
     format!("partitions whose engine gives no node times ({}), and bookkeeping between partitions", blind.join(", "))
 }
 
-fn nodes(model: &Model, profiles: &[NodeProfile], dims: &Bindings, partition: &dyn Fn(usize) -> String) -> Vec<NodeReport> {
+fn nodes(session: &Session, profiles: &[NodeProfile], dims: &Bindings, partition: &dyn Fn(usize) -> String) -> Vec<NodeReport> {
+    let model: &Model = session.model();
+    let merged: HashMap<NodeRef, MergedInto> = session.merged().into_iter().map(|m| (m.node, m.into)).collect();
     // Medians, so that one slow call does not make a node look hot.
     let typical = |n: &NodeProfile| n.stats.median_ns as f64 * n.stats.count as f64;
     let all: f64 = profiles.iter().filter(|n| n.node.inner == u32::MAX).map(typical).sum();
@@ -385,10 +392,17 @@ fn nodes(model: &Model, profiles: &[NodeProfile], dims: &Bindings, partition: &d
     profiles
         .iter()
         .map(|p| {
-            let (graph, id) = names.node(p.node);
-            let node = graph.node(id);
             let main = p.node.inner == u32::MAX;
             let owner = model.graph.node(p.node.node);
+            let (fused_into, folded_ns) = match merged.get(&p.node) {
+                Some(MergedInto::Group(anchor)) => (Some(names.id(*anchor)), None),
+                Some(MergedInto::Constant { prepare_ns }) => (None, Some(*prepare_ns)),
+                None => (None, None),
+            };
+            // The time of a group is all at its anchor.
+            let own = fused_into.is_none();
+            let (graph, id) = names.node(p.node);
+            let node = graph.node(id);
             let flops = if main { node_cost(model, id).flops } else { recut_core::infer::cost::cost(graph, id).flops };
             NodeReport {
                 id: names.id(p.node),
@@ -398,14 +412,15 @@ fn nodes(model: &Model, profiles: &[NodeProfile], dims: &Bindings, partition: &d
                 partition: partition(p.partition),
                 inside: (!main).then(|| names.id(NodeRef { inner: u32::MAX, ..p.node })),
                 calls: p.stats.count,
-                median_ns: Some(p.stats.median_ns),
-                min_ns: Some(p.stats.min_ns),
-                mean_ns: Some(p.stats.mean_ns),
-                max_ns: Some(p.stats.max_ns),
-                percent: (all > 0.0).then(|| typical(p) * 100.0 / all),
+                median_ns: own.then_some(p.stats.median_ns),
+                min_ns: own.then_some(p.stats.min_ns),
+                mean_ns: own.then_some(p.stats.mean_ns),
+                max_ns: own.then_some(p.stats.max_ns),
+                percent: (own && all > 0.0).then(|| typical(p) * 100.0 / all),
                 bytes: p.bytes,
                 flops: flops.and_then(|f| f.eval(dims)).and_then(|n| u64::try_from(n).ok()),
-                fused_into: None,
+                fused_into,
+                folded_ns,
             }
         })
         .collect()

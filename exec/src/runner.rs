@@ -6,12 +6,11 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use recut_core::expr::Bindings;
 use recut_core::graph::{NodeId, ValueId, ValueKind};
 use recut_core::model::Model;
 use recut_core::partition::{PartitionId, Placement, Plan};
 
-use crate::engine::{CancelToken, ExecContext, PrepareOptions, Prepared, RunError, Subgraph};
+use crate::engine::{CancelToken, ExecContext, Merged, PrepareOptions, Prepared, RunError, Subgraph};
 use crate::engines::Assignment;
 use crate::inputs::Feeds;
 use crate::io::Arrays;
@@ -153,7 +152,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
-    /// Prepares every partition. `assign` says which engine a partition runs on.
+    /// Prepares every partition. `assign` says which engine a partition runs on, and in which precision, whatever `options` say.
     ///
     /// # Errors
     /// If a partition cannot be prepared. Nodes without a kernel are listed for all partitions at once.
@@ -161,7 +160,7 @@ impl Session {
         model: Arc<Model>,
         specs: Vec<PartitionSpec>,
         context: Arc<ExecContext>,
-        dims: &Bindings,
+        options: &PrepareOptions,
         mut assign: impl FnMut(&PartitionSpec) -> Assignment,
         cancel: &CancelToken,
         progress: &dyn Fn(Progress),
@@ -196,7 +195,7 @@ impl Session {
                 }
             }
             let assignment = assign(&spec);
-            let options = PrepareOptions { dims: dims.clone(), precision: assignment.precision.clone() };
+            let options = PrepareOptions { precision: assignment.precision.clone(), ..options.clone() };
             let prepared = match assignment.engine.prepare(&subgraph, &options) {
                 Ok(prepared) => prepared,
                 Err(RunError::MissingKernels { engine, partition, nodes }) => {
@@ -236,6 +235,12 @@ impl Session {
     #[must_use]
     pub fn partitions(&self) -> &[SessionPartition] {
         &self.partitions
+    }
+
+    /// Nodes that do not run by themselves, in all partitions.
+    #[must_use]
+    pub fn merged(&self) -> Vec<Merged> {
+        self.partitions.iter().flat_map(|p| lock(&p.prepared).merged()).collect()
     }
 
     /// Number of compute threads.
@@ -290,13 +295,13 @@ impl Session {
         let counted = request.repeat.max(1);
         let runs = request.warmup.saturating_add(counted);
         let mut events = Vec::new();
-        let (mut outputs, mut dumped) = (Vec::new(), Vec::new());
+        let (mut outputs, mut dumped): (Vec<Value>, Vec<(ValueId, Value)>) = (Vec::new(), Vec::new());
         let nothing = HashSet::new();
         for run in 0..runs {
             let last = run + 1 == runs;
             let wanted = if last { &request.dump } else { &nothing };
             // The values of the run before are not needed any more, and would count as memory in use.
-            outputs.clear();
+            self.context.recycle(outputs.drain(..));
             let report = |done: usize| progress(Progress::Running { run, runs, done, total: self.partitions.len() });
             let (made, run_events, values) = self.run_once(feeds, request.schedule, wanted, cancel, &report, current)?;
             (outputs, dumped) = (made, values);

@@ -9,7 +9,7 @@ use recut_core::diagnostic::Diagnostic;
 use recut_core::document::{Document, DocumentOptions};
 use recut_core::import::{self, Imported};
 use recut_core::partition::Placement;
-use recut_exec::engine::{CancelToken, ExecContext, RunError};
+use recut_exec::engine::{CancelToken, ExecContext, PrepareOptions, RunError};
 use recut_exec::engines::Engines;
 use recut_exec::generate::complete;
 use recut_exec::inputs::{bind_dims, match_inputs};
@@ -96,7 +96,8 @@ fn run(imported: &Imported, arrays: &Arrays) -> Result<Vec<(String, Value)>, Run
     let engines = Engines::new(ExecContext::new(None)?);
     let assign = |spec: &PartitionSpec| engines.assign(spec.kind, &document.config().run).expect("the embedded engine is there");
     let specs = partitions_of(document.plan());
-    let session = Session::new(model.clone(), specs, engines.context.clone(), &dims, assign, &cancel, &|_| {})?;
+    let options = PrepareOptions { dims: dims.clone(), ..PrepareOptions::default() };
+    let session = Session::new(model.clone(), specs, engines.context.clone(), &options, assign, &cancel, &|_| {})?;
     let request = RunRequest { timeout: Some(Duration::from_secs(120)), ..RunRequest::default() };
     Ok(session.run(&feeds, &request, &cancel, &|_| {})?.outputs)
 }

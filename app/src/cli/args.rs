@@ -211,6 +211,10 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = ScheduleArg::Sequential, help_heading = "Execution")]
     pub schedule: ScheduleArg,
 
+    /// Run every node by itself: fold no constants, make no groups (quantized operators then run in floating point).
+    #[arg(long, help_heading = "Execution")]
+    pub no_fuse: bool,
+
     /// Runs before measuring.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1_000_000), help_heading = "Execution")]
     pub warmup: u32,

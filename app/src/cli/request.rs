@@ -99,6 +99,8 @@ pub struct RunRequest {
     pub threads: Option<u32>,
     /// Independent parts side by side.
     pub parallel: bool,
+    /// Every node by itself.
+    pub no_fuse: bool,
     /// Runs before measuring.
     pub warmup: u32,
     /// Measured runs.
@@ -389,6 +391,7 @@ impl RunRequest {
             precision: a.precision,
             threads: a.threads,
             parallel: a.schedule == ScheduleArg::Parallel,
+            no_fuse: a.no_fuse,
             warmup: a.warmup,
             repeat: a.repeat,
             timeout,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use recut_core::config::PartitionConfig;
 use recut_core::graph::NodeId;
 use recut_core::partition::Plan;
-use recut_exec::engine::{CancelToken, ExecContext};
+use recut_exec::engine::{CancelToken, ExecContext, MergedInto, PrepareOptions};
 use recut_exec::engines::Engines;
 use recut_exec::generate::complete;
 use recut_exec::inputs::Feeds;
@@ -86,8 +86,9 @@ pub fn run(
             }
         });
     };
+    let options = PrepareOptions { dims: dims.clone(), ..PrepareOptions::default() };
     let session =
-        Session::new(model.clone(), specs, engines.context, &dims, |_| next.next().unwrap_or_else(|| spare.clone()), cancel, &report)
+        Session::new(model.clone(), specs, engines.context, &options, |_| next.next().unwrap_or_else(|| spare.clone()), cancel, &report)
             .map_err(|e| e.to_string())?;
     let request = RunRequest { warmup: RUNS.0, repeat: RUNS.1, ..RunRequest::default() };
     let outcome = session.run(&feeds, &request, cancel, &report).map_err(|e| e.to_string())?;
@@ -96,6 +97,13 @@ pub fn run(
     for n in outcome.profile.nodes.iter().filter(|n| n.node.inner == u32::MAX) {
         if let Some(slot) = node_ns.get_mut(n.node.node.index()) {
             *slot = Some(n.stats.median_ns);
+        }
+    }
+    for m in session.merged() {
+        if let (u32::MAX, MergedInto::Group(_)) = (m.node.inner, m.into)
+            && let Some(slot) = node_ns.get_mut(m.node.node.index())
+        {
+            *slot = None;
         }
     }
     let totals = &outcome.profile.totals;

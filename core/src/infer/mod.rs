@@ -82,7 +82,9 @@ fn infer_graph(graph: &mut Graph, outer: &[Fact], opset: i64, diagnostics: &mut 
     for n in 0..graph.nodes().len() {
         let outputs = if graph.nodes()[n].bodies.is_empty() {
             let mut level = Facts { graph, facts: std::mem::take(&mut facts) };
-            let outputs = rules::outputs(&mut level, &graph.nodes()[n], opset);
+            let node = &graph.nodes()[n];
+            // As `Model::opset_of` has it: a node that came out of a function may be of another version than the model's.
+            let outputs = rules::outputs(&mut level, node, node.opset.unwrap_or(opset));
             facts = level.facts;
             outputs
         } else {
@@ -187,4 +189,38 @@ pub fn symbols(model: &Model) -> Vec<String> {
         }
     }
     names.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ModelBuilder;
+
+    #[test]
+    fn a_nodes_own_opset_counts() {
+        let shape = |own: Option<i64>| {
+            let mut model = ModelBuilder::new()
+                .node("up", "Resize", &["x", "s"], &["y"])
+                .typed("x", Some(crate::dtype::DType::F32), Shape::known(&[1, 2]))
+                .weight(
+                    "s",
+                    crate::weights::WeightRef::inline(
+                        crate::dtype::DType::F32,
+                        &[2],
+                        [1f32, 3.0].iter().flat_map(|x| x.to_le_bytes()).collect(),
+                    ),
+                )
+                .with(|n| n.opset = own)
+                .opset("", 18)
+                .build();
+            for v in model.graph.values_mut().iter_mut().filter(|v| &*v.name == "y") {
+                v.shape = Shape::UNKNOWN;
+            }
+            infer(&mut model, &mut Vec::new());
+            model.graph.values().iter().find(|v| &*v.name == "y").map(|v| v.shape.clone())
+        };
+        // Before opset 11 the scales were input 1; later that is the region of interest.
+        assert_eq!(shape(Some(10)), Some(Shape::known(&[1, 6])));
+        assert_ne!(shape(None), Some(Shape::known(&[1, 6])));
+    }
 }

@@ -216,7 +216,7 @@ pub(super) fn columns<T: Copy + Send + Sync>(
 }
 
 /// One output plane of one input plane.
-fn depthwise<T: Real>(y: &mut [T], x: &[T], w: &[T], bias: T, win: &Window) {
+pub(super) fn depthwise<T: Real>(y: &mut [T], x: &[T], w: &[T], bias: T, win: &Window) {
     let [od, oh, ow] = win.output;
     let [kd, kh, kw] = win.kernel;
     if ow == 0 {

@@ -5,11 +5,18 @@ use rayon::prelude::*;
 
 use super::KernelError;
 use super::float::Real;
+use crate::engine::is_cancelled;
 use crate::invalid;
 use crate::tensor::Element;
 
 /// Products with fewer multiplications than this are not worth waking other threads for.
 const PARALLEL_FROM: usize = 1 << 16;
+
+/// Multiplications between two looks at whether the run is cancelled: a fraction of a second.
+const MAX_PIECE: usize = 1 << 32;
+
+/// Rows of a piece at least: packing the right operand is worth it then.
+const MIN_ROWS: usize = 1 << 9;
 
 /// A matrix in a slice: element `(r, c)` is at `r * row_stride + c * col_stride`.
 #[derive(Clone, Copy)]
@@ -81,6 +88,19 @@ pub(super) fn gemm<T: Real>(
     if m == 0 || n == 0 {
         return Ok(());
     }
+    if is_cancelled() {
+        return Err(KernelError::Cancelled);
+    }
+    let rows = (MAX_PIECE / n.saturating_mul(k).max(1)).max(MIN_ROWS);
+    if m > rows {
+        // Rows of the result one block after the other, so that a cancelled run ends soon.
+        for first in (0..m).step_by(rows) {
+            let count = rows.min(m - first);
+            let part = Mat { data: &a.data[first * a.row_stride..], rows: count, ..a };
+            gemm(&mut dst[first * row_stride..], row_stride, part, b, keep, scale, threads)?;
+        }
+        return Ok(());
+    }
     if k == 0 {
         for row in dst.chunks_mut(row_stride.max(n)).take(m) {
             for x in &mut row[..n] {
@@ -140,7 +160,7 @@ fn multiply<T: Real>(dst: &mut [T], row_stride: usize, a: Mat<'_, T>, b: Mat<'_,
 }
 
 /// Largest depth at which sums of products of two integers in `-255..=255` stay below 2^24, so that `f32` holds them exactly.
-const EXACT_DEPTH: usize = 256;
+pub(super) const EXACT_DEPTH: usize = 256;
 
 /// `out = a * b` for integers in `-255..=255` that are stored as `f32`, exactly, wrapping at 32 bits: the products of 8-bit tensors
 /// whose zero points are already subtracted. Runs on the floating-point units, in slices of the depth that cannot round.
@@ -162,10 +182,11 @@ pub(super) fn gemm_i8(out: &mut [i32], row_stride: usize, a: Mat<'_, f32>, b: Ma
         let a = Mat { data: &a.data[start * a.col_stride..], cols: depth, ..a };
         let b = Mat { data: &b.data[start * b.row_stride..], rows: depth, ..b };
         gemm(&mut partial, n, a, b, 0.0, 1.0, threads)?;
-        for (row, add) in out.chunks_mut(row_stride.max(n)).zip(partial.chunks(n)) {
-            for (o, &x) in row.iter_mut().zip(add) {
-                *o = o.wrapping_add(x as i32);
-            }
+        let add = |(row, add): (&mut [i32], &[f32])| row.iter_mut().zip(add).for_each(|(o, &x)| *o = o.wrapping_add(x as i32));
+        if threads == Threads::Pool && m.saturating_mul(n) >= PARALLEL_FROM {
+            out.par_chunks_mut(row_stride.max(n)).zip(partial.par_chunks(n)).for_each(add);
+        } else {
+            out.chunks_mut(row_stride.max(n)).zip(partial.chunks(n)).for_each(add);
         }
     }
     Ok(())

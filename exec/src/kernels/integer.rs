@@ -4,10 +4,11 @@ use rayon::prelude::*;
 use recut_core::dtype::DType;
 
 use super::attrs::Attrs;
-use super::conv::{Shape, columns};
+use super::conv::{Shape, columns, depthwise};
 use super::float::{Args, Outs, alloc, elements_mut, out, tensor_kernel, widened};
-use super::gemm::{Mat, Threads, gemm_i8};
+use super::gemm::{EXACT_DEPTH, Mat, Threads, gemm_i8};
 use super::matmul::Batches;
+use super::quantized_group::Limits;
 use super::window::WindowAttrs;
 use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx};
 use crate::invalid;
@@ -33,15 +34,15 @@ fn bytes_of(t: &Tensor, name: &str) -> Result<Vec<f32>, KernelError> {
 
 /// Where along a tensor a list of scales or zero points applies.
 #[derive(Clone, Copy)]
-struct Spread {
+pub(super) struct Spread {
     /// Elements that share one number.
-    inner: usize,
+    pub(super) inner: usize,
     /// How many numbers.
-    count: usize,
+    pub(super) count: usize,
 }
 
 /// The elements less their zero points, in `-255..=255`.
-fn centered(t: &Tensor, zero: Option<&Tensor>, spread: Spread, name: &str) -> Result<Vec<f32>, KernelError> {
+pub(super) fn centered(t: &Tensor, zero: Option<&Tensor>, spread: Spread, name: &str) -> Result<Vec<f32>, KernelError> {
     let mut v = bytes_of(t, name)?;
     let Some(zero) = zero else { return Ok(v) };
     if zero.dtype() != t.dtype() {
@@ -51,7 +52,7 @@ fn centered(t: &Tensor, zero: Option<&Tensor>, spread: Spread, name: &str) -> Re
     match *zeros {
         [z] => {
             if z != 0.0 {
-                v.iter_mut().for_each(|x| *x -= z);
+                v.par_chunks_mut(1 << 15).for_each(|c| c.iter_mut().for_each(|x| *x -= z));
             }
         }
         _ if zeros.len() == spread.count => {
@@ -115,7 +116,7 @@ fn matmul_integer(_: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
 }
 
 /// A scale input as `f32` numbers.
-fn scales(args: &Args, i: usize, name: &str) -> Result<Vec<f32>, KernelError> {
+pub(super) fn scales(args: &Args, i: usize, name: &str) -> Result<Vec<f32>, KernelError> {
     let t = widened(args.get(i)?)?;
     match t.as_slice::<f32>() {
         Some([]) | None => invalid!("input {i} ({name}) is {} with {} elements, expected f32", t.dtype(), t.len()),
@@ -123,16 +124,21 @@ fn scales(args: &Args, i: usize, name: &str) -> Result<Vec<f32>, KernelError> {
     }
 }
 
-/// Rounds half to even and saturates `x` to 8 bits of the type of `zero`.
-struct Requantize {
-    zero: f32,
+/// Rounds half to even and saturates to 8 bits of the type of `zero`.
+#[derive(Clone, Copy)]
+pub(super) struct Requantize {
+    pub(super) zero: f32,
+    /// Limits of the result, zero point included.
     low: f32,
     high: f32,
-    dtype: DType,
+    pub(super) dtype: DType,
 }
 
+/// Numbers of this size have no fraction bits: adding it rounds smaller ones half to even, in every lane at once.
+const ROUNDER: f32 = 12_582_912.0;
+
 impl Requantize {
-    fn new(zero: Option<&Tensor>, fallback: DType) -> Result<Self, KernelError> {
+    pub(super) fn new(zero: Option<&Tensor>, fallback: DType) -> Result<Self, KernelError> {
         let dtype = zero.map_or(fallback, Tensor::dtype);
         let zero = zero.map(|z| bytes_of(z, "y_zero_point")).transpose()?;
         let zero = match zero.as_deref() {
@@ -144,15 +150,43 @@ impl Requantize {
         Ok(Self { zero, low, high, dtype })
     }
 
-    /// The low 8 bits of the result.
-    #[inline]
-    fn apply(&self, x: f32) -> u8 {
-        ((x.round_ties_even() + self.zero).clamp(self.low, self.high) as i32) as u8
+    /// With results in the range that `limits` (real numbers) have at this scale: rounding keeps order, so that clamping the
+    /// integers is clamping the numbers.
+    pub(super) fn limited(self, limits: Limits, scale: f32) -> Self {
+        let bound = |x: f32| if x.is_nan() { self.zero } else { (x / scale).round_ties_even() + self.zero };
+        let low = if limits.low == f32::NEG_INFINITY { self.low } else { bound(limits.low).clamp(self.low, self.high) };
+        let high = if limits.high == f32::INFINITY { self.high } else { bound(limits.high).clamp(self.low, self.high) };
+        // Where a Clip has its limits crossed, the upper one wins.
+        Self { low: low.min(high), high, ..self }
+    }
+
+    /// The low 8 bits of the result for a number without its zero point.
+    #[inline(always)]
+    pub(super) fn apply(&self, x: f32) -> u8 {
+        // Comparisons that turn a NaN into a limit.
+        let (low, high) = (self.low - self.zero, self.high - self.zero);
+        let x = if x > low { x } else { low };
+        let x = if x < high { x } else { high };
+        let rounded = ((x + ROUNDER).to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32);
+        rounded.wrapping_add(self.zero as i32) as u8
+    }
+
+    /// The same for a number that has its zero point in it.
+    #[inline(always)]
+    pub(super) fn apply_shifted(&self, x: f32) -> u8 {
+        let x = if x > self.low { x } else { self.low };
+        let x = if x < self.high { x } else { self.high };
+        ((x + ROUNDER).to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32) as u8
     }
 }
 
 fn qlinear_matmul(_: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
-    tensor_kernel(|ctx, args| {
+    qlinear_matmul_limited(Limits::NONE)
+}
+
+/// QLinearMatMul whose results stay within `limits`.
+pub(super) fn qlinear_matmul_limited(limits: Limits) -> Result<Box<dyn Kernel>, KernelError> {
+    tensor_kernel(move |ctx, args| {
         let (batches, acc) = product(args, [(0, 2), (3, 5)], ["a", "b"])?;
         let (sa, sb, sy) = (scales(args, 1, "a_scale")?, scales(args, 4, "b_scale")?, scales(args, 6, "y_scale")?);
         let (m, n) = (batches.m, batches.n);
@@ -161,7 +195,7 @@ fn qlinear_matmul(_: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
         if !ok(sa.len(), m, rows) || !ok(sb.len(), n, batches.pairs.len() * n) || sy.len() != 1 {
             return invalid!("scales of {}, {} and {} elements do not fit a product of {m}x{n}", sa.len(), sb.len(), sy.len());
         }
-        let to = Requantize::new(args.opt(7), args.get(0)?.dtype())?;
+        let to = Requantize::new(args.opt(7), args.get(0)?.dtype())?.limited(limits, sy[0]);
         let mut y = ctx.alloc(to.dtype, &batches.dims)?;
         for (r, (y, acc)) in y.bytes_mut().chunks_mut(n.max(1)).zip(acc.chunks(n.max(1))).enumerate() {
             let a = sa[r % sa.len()];
@@ -206,6 +240,9 @@ fn convolve(
         return invalid!("a convolution with {plane_out} outputs of {depth} weights each is too large");
     };
     let mut cols = if win.is_pointwise() { Vec::new() } else { vec![0f32; len] };
+    if shape.group_in == 1 && win.kernel_len()? <= EXACT_DEPTH {
+        return each_channel(&x, w, shape, done);
+    }
     let mut acc = vec![0i32; shape.group_out * plane_out];
     for n in 0..shape.batch {
         for g in 0..shape.groups {
@@ -221,6 +258,31 @@ fn convolve(
             gemm_i8(&mut acc, plane_out, w, Mat::new(data, depth, plane_out)?, Threads::Pool)?;
             done(n, g * shape.group_out, &acc)?;
         }
+    }
+    Ok(())
+}
+
+/// One input channel for every output channel. The sums are of so few products that `f32` holds them exactly.
+fn each_channel(
+    x: &[f32],
+    w: &[f32],
+    shape: &Shape,
+    mut done: impl FnMut(usize, usize, &[i32]) -> Result<(), KernelError>,
+) -> Result<(), KernelError> {
+    let win = &shape.window;
+    let (plane_in, plane_out, kernel) = (win.input_len()?, win.output_len()?, win.kernel_len()?);
+    let maps = shape.groups * shape.group_out;
+    let mut acc = vec![0i32; maps * plane_out];
+    for n in 0..shape.batch {
+        acc.par_chunks_mut(plane_out).enumerate().for_each_init(
+            || vec![0f32; plane_out],
+            |sums, (m, acc)| {
+                let x = &x[(n * shape.groups + m / shape.group_out) * plane_in..][..plane_in];
+                depthwise(sums, x, &w[m * kernel..][..kernel], 0.0, win);
+                acc.iter_mut().zip(&*sums).for_each(|(a, &s)| *a = s as i32);
+            },
+        );
+        done(n, 0, &acc)?;
     }
     Ok(())
 }
@@ -248,13 +310,24 @@ fn conv_integer(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
 }
 
 fn qlinear_conv(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
+    qlinear_conv_limited(ctx, Limits::NONE)
+}
+
+/// QLinearConv whose results stay within `limits`.
+pub(super) fn qlinear_conv_limited(ctx: &PrepareCtx<'_>, limits: Limits) -> Result<Box<dyn Kernel>, KernelError> {
     let attrs = Attrs(ctx.node);
     let (window, groups) = (WindowAttrs::new(attrs)?, attrs.size("group", 1, 1)?);
     let ready = constant_weights(ctx, 3, 5)?;
-    tensor_kernel(move |ctx, args| qconv(ctx, args, &window, groups, ready.as_ref()))
+    tensor_kernel(move |ctx, args| qconv(ctx, args, (&window, groups), ready.as_ref(), limits))
 }
 
-fn qconv(ctx: &mut RunCtx<'_>, args: &Args, window: &WindowAttrs, groups: usize, ready: Option<&Vec<f32>>) -> Result<Outs, KernelError> {
+fn qconv(
+    ctx: &mut RunCtx<'_>,
+    args: &Args,
+    (window, groups): (&WindowAttrs, usize),
+    ready: Option<&Vec<f32>>,
+    limits: Limits,
+) -> Result<Outs, KernelError> {
     let (x, w) = (args.get(0)?, args.get(3)?);
     let shape = Shape::new(x.dims(), w.dims(), args.opt(8).map(Tensor::dims), groups, window)?;
     let fresh = if ready.is_some() { None } else { Some(weights(w, args.opt(5))?) };
@@ -265,7 +338,7 @@ fn qconv(ctx: &mut RunCtx<'_>, args: &Args, window: &WindowAttrs, groups: usize,
         return invalid!("scales of {}, {} and {} elements do not fit {maps} output channels", sx.len(), sw.len(), sy.len());
     }
     let bias = args.opt_slice::<i32>(8)?;
-    let to = Requantize::new(args.opt(7), x.dtype())?;
+    let to = Requantize::new(args.opt(7), x.dtype())?.limited(limits, sy[0]);
     let mut y = ctx.alloc(to.dtype, &shape.out_dims)?;
     let plane = shape.window.output_len()?;
     if y.is_empty() {

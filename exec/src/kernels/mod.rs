@@ -40,6 +40,7 @@ mod order;
 mod parallel;
 mod pool;
 mod quantize;
+pub(crate) mod quantized_group;
 mod random;
 mod reduce;
 pub mod registry;
@@ -119,6 +120,12 @@ impl BufferPool {
 
     /// Buffers of a class that are looked at for one that fits.
     const LOOKED_AT: usize = 8;
+
+    /// Bytes that are kept for reuse.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
 
     fn class(bytes: usize) -> usize {
         bytes.max(1).ilog2() as usize

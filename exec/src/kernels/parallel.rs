@@ -1,6 +1,9 @@
-//! Splitting element-wise work over the engine's pool.
+//! Splitting element-wise work over the engine's pool. Pieces that were not begun when a run is cancelled are left out: the
+//! engine drops the result.
 
 use rayon::prelude::*;
+
+use crate::engine::cancel_token;
 
 /// Elements of cheap work (an addition each) that are worth a task of their own.
 pub(super) const GRAIN: usize = 32_768;
@@ -25,7 +28,13 @@ fn map_dyn<T: Sync, U: Send>(src: &[T], dst: &mut [U], weight: usize, f: &(dyn F
     if dst.len() <= grain {
         return f(src, dst);
     }
-    dst.par_chunks_mut(grain).zip(src.par_chunks(grain)).for_each(|(d, s)| f(s, d));
+    let cancel = cancel_token();
+    let one = |(d, s): (&mut [U], &[T])| {
+        if !cancel.is_cancelled() {
+            f(s, d);
+        }
+    };
+    dst.par_chunks_mut(grain).zip(src.par_chunks(grain)).for_each(one);
 }
 
 /// Calls `f` on pieces of `dst` with their offsets. Pieces are multiples of `unit` elements (the last one may not be).
@@ -45,5 +54,11 @@ fn pieces_dyn<U: Send>(dst: &mut [U], unit: usize, weight: usize, f: &(dyn Fn(us
     if dst.len() <= grain {
         return f(0, dst);
     }
-    dst.par_chunks_mut(grain).enumerate().for_each(|(i, d)| f(i * grain, d));
+    let cancel = cancel_token();
+    let one = |(i, d): (usize, &mut [U])| {
+        if !cancel.is_cancelled() {
+            f(i * grain, d);
+        }
+    };
+    dst.par_chunks_mut(grain).enumerate().for_each(one);
 }

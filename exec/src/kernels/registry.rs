@@ -1,5 +1,8 @@
 //! One table of all kernels.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::Entry;
 
 /// Kernel tables of every file, in order of preference.
@@ -43,8 +46,34 @@ const TABLES: &[&[Entry]] = &[
     super::unary::TABLE,
 ];
 
+/// Entries by operator, the latest version first.
+static BY_OP: LazyLock<HashMap<(&'static str, &'static str), Vec<&'static Entry>>> = LazyLock::new(|| {
+    let mut map: HashMap<_, Vec<&'static Entry>> = HashMap::new();
+    for entry in TABLES.iter().flat_map(|t| t.iter()) {
+        map.entry((entry.domain, entry.op)).or_default().push(entry);
+    }
+    // Stable, so that of two equal versions the first in order of preference stays the first.
+    map.values_mut().for_each(|v| v.sort_by_key(|e| std::cmp::Reverse(e.since)));
+    map
+});
+
 /// The kernel entry for an operator under a model's operator-set version.
 #[must_use]
 pub fn lookup(domain: &str, op: &str, opset: i64) -> Option<&'static Entry> {
-    TABLES.iter().flat_map(|t| t.iter()).filter(|e| e.op == op && e.domain == domain && e.since <= opset).max_by_key(|e| e.since)
+    BY_OP.get(&(domain, op))?.iter().find(|e| e.since <= opset).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_entry_that_is_not_too_new_is_found() {
+        for entry in TABLES.iter().flat_map(|t| t.iter()) {
+            let found = lookup(entry.domain, entry.op, entry.since).expect("every entry is found at its version");
+            assert_eq!(found.since, entry.since, "{}", entry.op);
+            assert!(lookup(entry.domain, entry.op, 0).is_none(), "{}", entry.op);
+        }
+        assert!(lookup("", "NoSuchOp", 20).is_none());
+    }
 }

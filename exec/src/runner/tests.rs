@@ -9,6 +9,7 @@ use crate::engines::Engines;
 use crate::inputs::model_inputs;
 use crate::report::{RunFacts, RunReport};
 use crate::tensor::Tensor;
+use recut_core::expr::Bindings;
 
 /// Two branches that meet: x -> a -> {b, c} -> d.
 fn diamond() -> Arc<Model> {
@@ -32,7 +33,8 @@ fn four() -> Vec<PartitionSpec> {
 fn session(model: &Arc<Model>, specs: Vec<PartitionSpec>, run: &RunConfig) -> (Engines, Result<Session, RunError>) {
     let engines = Engines::new(ExecContext::new(Some(2)).unwrap());
     let assign = |s: &PartitionSpec| engines.assign(s.kind, run).unwrap();
-    let made = Session::new(model.clone(), specs, engines.context.clone(), &Bindings::new(), assign, &CancelToken::default(), &|_| {});
+    let made =
+        Session::new(model.clone(), specs, engines.context.clone(), &PrepareOptions::default(), assign, &CancelToken::default(), &|_| {});
     (engines, made)
 }
 

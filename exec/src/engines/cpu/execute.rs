@@ -84,8 +84,12 @@ impl<'r> Run<'r> {
                     let now = Instant::now();
                     self.observer.node(step.node, now, now, *bytes);
                     if self.wants_values {
-                        self.show_folded(step, slots, parent);
+                        self.show_folded(step);
                     }
+                }
+                Action::InGroup => {
+                    let now = Instant::now();
+                    self.observer.node(step.node, now, now, 0);
                 }
                 Action::Kernel(kernel, fallback) => self.kernel(step, &**kernel, fallback.as_ref(), slots, parent)?,
                 Action::Tract(op) => {
@@ -111,16 +115,13 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    fn show_folded(&mut self, step: &Step, slots: &[Option<Value>], parent: Option<&Frame<'_>>) {
-        // A folded value has no slot; the graph still knows the stored tensor of a `Constant` node.
-        let _ = (slots, parent);
-        let Some(v) = step.values.first().copied().flatten().filter(|&v| self.observer.wants_value(v)) else { return };
-        let graph = &self.subgraph.model.graph;
-        let node = graph.node(step.node.node);
-        if let Some(recut_core::graph::AttrValue::Tensor(w)) = node.attr("value")
-            && let Ok(t) = crate::io::weight::load_weight(w)
-        {
-            self.observer.value(v, &t.into());
+    fn show_folded(&mut self, step: &Step) {
+        for (value, from) in step.values.iter().zip(&step.inputs) {
+            if let Operand::Constant(c) = *from
+                && let Some(v) = self.program.constants.get(c as usize)
+            {
+                self.show(*value, v);
+            }
         }
     }
 
@@ -142,6 +143,10 @@ impl<'r> Run<'r> {
         let start = Instant::now();
         let result = catch(|| kernel.run(&mut ctx, Inputs::new(&mut gathered)));
         let end = Instant::now();
+        // What a cancelled kernel left out must not be taken for its result.
+        if self.cancel.is_cancelled() {
+            return Err(RunError::Cancelled);
+        }
         let outputs = match result {
             Ok(Ok(outputs)) => outputs,
             Ok(Err(KernelError::Cancelled)) => return Err(RunError::Cancelled),

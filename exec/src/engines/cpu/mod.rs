@@ -5,9 +5,12 @@
 //! nodes are programs of their own, run by `control_flow` over slots that are reused from iteration to iteration; what
 //! they read from outside is reached through a chain of frames and never copied.
 //!
+//! A node that reads constants only is computed while preparing (`fold`).
+//!
 //! What the layout leaves room for:
 //! * *Fused groups*: a step need not be one node. A fused step takes the operands of all its nodes but inner ones,
-//!   is timed at its anchor node, and members report through the observer as fused into it.
+//!   is timed at its anchor node, and members report through the observer as fused into it. `groups` finds the
+//!   quantized ones (DequantizeLinear, operator, QuantizeLinear), which run on integers.
 //! * *Packed weights and blocked layouts*: a kernel sees its constant inputs when it is prepared and keeps its own form
 //!   of them. A layout that crosses nodes is a property of a slot, chosen before kernels are prepared, with conversion
 //!   steps where producer and consumer differ.
@@ -16,6 +19,10 @@
 
 mod control_flow;
 mod execute;
+mod fold;
+mod group_kernel;
+mod groups;
+mod merge;
 mod prepare;
 mod program;
 mod tract_op;
@@ -26,7 +33,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::engine::{CancelToken, Capabilities, Engine, ExecContext, Observer, PrepareOptions, Prepared, RunError, Subgraph};
+use crate::engine::{
+    CancelToken, Capabilities, Engine, ExecContext, Merged, Observer, PrepareOptions, Prepared, RunError, Subgraph, with_cancel,
+};
 use crate::tensor::Value;
 use execute::Run;
 use program::Program;
@@ -55,9 +64,10 @@ impl Engine for CpuEngine {
         Capabilities { per_node_times: true, precisions: vec!["fp32".into()], version: env!("CARGO_PKG_VERSION").into() }
     }
 
-    fn prepare(&self, subgraph: &Subgraph, _: &PrepareOptions) -> Result<Box<dyn Prepared>, RunError> {
+    fn prepare(&self, subgraph: &Subgraph, options: &PrepareOptions) -> Result<Box<dyn Prepared>, RunError> {
         let weights = self.weights.of(&subgraph.model);
-        let program = self.context.install(|| prepare::prepare(subgraph, &weights))?;
+        let program = self.context.install(|| prepare::prepare(subgraph, &weights, options))?;
+        weights.forget_unused();
         Ok(Box::new(CpuPrepared { subgraph: subgraph.clone(), program, context: self.context.clone(), _weights: weights }))
     }
 }
@@ -71,12 +81,18 @@ struct CpuPrepared {
 }
 
 impl Prepared for CpuPrepared {
+    fn merged(&self) -> Vec<Merged> {
+        self.program.merged.clone()
+    }
+
     fn run(&mut self, inputs: Vec<Value>, observer: &mut dyn Observer, cancel: &CancelToken) -> Result<Vec<Value>, RunError> {
         if inputs.len() != self.subgraph.inputs.len() {
             let message = format!("{} inputs were given, it takes {}", inputs.len(), self.subgraph.inputs.len());
             return Err(RunError::Engine { engine: "cpu".into(), partition: self.subgraph.name.to_string(), message });
         }
         let (program, subgraph) = (&self.program, &self.subgraph);
-        self.context.install(|| self.context.with_buffers(|buffers| Run::new(program, subgraph, observer, cancel, buffers).main(inputs)))
+        self.context.install(|| {
+            with_cancel(cancel, || self.context.with_buffers(|buffers| Run::new(program, subgraph, observer, cancel, buffers).main(inputs)))
+        })
     }
 }

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use recut_core::diagnostic::printable;
 use recut_core::graph::{AttrValue, Dialect, Graph, Node, NodeId, ValueId, ValueKind};
 
+use super::merge::{Part, Reads, drop_unread};
 use super::program::{Action, Level, LevelOutput, Operand, Program, ScanSpec, Step};
 use super::tract_op::TractOp;
 use super::weights::WeightStore;
-use crate::engine::{NodeRef, RunError, Subgraph};
+use crate::engine::{Merged, MergedInto, NodeRef, PrepareOptions, RunError, Subgraph};
 use crate::engines::tract;
 use crate::kernels::{KernelError, PrepareCtx, opset, registry};
 use crate::names::describe;
@@ -18,12 +19,13 @@ use crate::tensor::{Tensor, Value};
 ///
 /// # Errors
 /// If nodes have no kernel (all of them are listed), one cannot be prepared, or a weight cannot be read.
-pub(super) fn prepare(subgraph: &Subgraph, weights: &WeightStore) -> Result<Program, RunError> {
-    let mut p = Preparation { subgraph, weights, constants: Vec::new(), missing: Vec::new() };
+pub(super) fn prepare(subgraph: &Subgraph, weights: &WeightStore, options: &PrepareOptions) -> Result<Program, RunError> {
+    let mut p = Preparation { subgraph, weights, options, constants: Vec::new(), merged: Vec::new(), missing: Vec::new() };
     let graph = &subgraph.model.graph;
     let main = p.level(graph, &subgraph.nodes, &subgraph.inputs, &subgraph.outputs, None, None)?;
     if p.missing.is_empty() {
-        Ok(Program { main, constants: p.constants })
+        drop_unread(&main, &mut p.constants);
+        Ok(Program { main, constants: p.constants, merged: p.merged })
     } else {
         Err(RunError::MissingKernels { engine: "cpu".into(), partition: subgraph.name.to_string(), nodes: p.missing })
     }
@@ -31,22 +33,43 @@ pub(super) fn prepare(subgraph: &Subgraph, weights: &WeightStore) -> Result<Prog
 
 /// Where a value of a level is.
 #[derive(Clone, Copy)]
-enum Binding {
+pub(super) enum Binding {
     Slot(u32),
     Constant(u32),
 }
 
 /// Values of a level that is being prepared.
-struct Scope<'a> {
-    graph: &'a Graph,
-    bindings: HashMap<ValueId, Binding>,
+pub(super) struct Scope<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) bindings: HashMap<ValueId, Binding>,
     parent: Option<&'a Scope<'a>>,
 }
 
-struct Preparation<'a> {
+impl Scope<'_> {
+    /// Whether a value is the same in every run.
+    pub(super) fn is_constant(&self, v: ValueId) -> bool {
+        let (mut scope, mut v) = (self, v);
+        loop {
+            match scope.bindings.get(&v) {
+                Some(Binding::Constant(_)) => return true,
+                Some(Binding::Slot(_)) => return false,
+                None => {}
+            }
+            match (&scope.graph.value(v).kind, scope.parent) {
+                (ValueKind::Captured { outer }, Some(parent)) => (scope, v) = (parent, *outer),
+                (ValueKind::Initializer(_), _) => return true,
+                _ => return false,
+            }
+        }
+    }
+}
+
+pub(super) struct Preparation<'a> {
     subgraph: &'a Subgraph,
     weights: &'a WeightStore,
-    constants: Vec<Value>,
+    pub(super) options: &'a PrepareOptions,
+    pub(super) constants: Vec<Value>,
+    merged: Vec<Merged>,
     missing: Vec<(String, String)>,
 }
 
@@ -70,22 +93,41 @@ impl Preparation<'_> {
         let input_slots: Vec<u32> = inputs.iter().map(|&v| *bind_slot(&mut scope, v, &mut slot)).collect();
         for &id in nodes {
             let node = graph.node(id);
-            if let Some(t) = self.folded(graph, node)? {
-                if let Some(v) = node.outputs.first().copied().flatten() {
-                    let constant = self.constant(t.into());
-                    scope.bindings.insert(v, Binding::Constant(constant));
-                }
-                continue;
-            }
-            for &v in node.outputs.iter().flatten() {
-                bind_slot(&mut scope, v, &mut slot);
+            if let Some(t) = self.stored(graph, node)?
+                && let Some(v) = node.outputs.first().copied().flatten()
+            {
+                let constant = self.constant(t.into());
+                scope.bindings.insert(v, Binding::Constant(constant));
             }
         }
-        let read = self.resolve_all(&mut scope, nodes, outputs)?;
-        let last = LastUses::of(&scope, &read, nodes, outputs, slots as usize);
+        let mut groups = self.groups(&scope, nodes)?;
+        let mut parts: Vec<Part> = Vec::with_capacity(nodes.len());
+        for &id in nodes {
+            let node = graph.node(id);
+            let part = match (groups.members.of.get(&id), groups.members.at.get(&id)) {
+                (_, Some(&g)) => Part::Group(g),
+                (Some(&g), None) if groups.anchors[g] == id => Part::Anchor(g),
+                (Some(&g), None) => Part::Member(g),
+                (None, None) => match self.folded(&mut scope, id)? {
+                    Some(ns) => Part::Folded(ns),
+                    None => Part::Node,
+                },
+            };
+            if matches!(part, Part::Node | Part::Group(_)) {
+                for &v in node.outputs.iter().flatten() {
+                    bind_slot(&mut scope, v, &mut slot);
+                }
+            }
+            parts.push(part);
+        }
+        let reads = Reads::of(graph, nodes, &parts, &groups.inputs);
+        let read = self.resolve_all(&mut scope, reads.values.iter().chain(outputs).copied())?;
+        let last = LastUses::of(&read, &reads, outputs, slots as usize);
 
         let mut steps = Vec::with_capacity(nodes.len());
-        for (at, &id) in nodes.iter().enumerate() {
+        let mut anchors: Vec<Option<NodeRef>> = vec![None; groups.anchors.len()];
+        let mut members: Vec<(NodeRef, usize)> = Vec::new();
+        for (at, (&id, part)) in nodes.iter().zip(&parts).enumerate() {
             let node_ref = match &mut inside {
                 None => NodeRef { node: id, inner: u32::MAX },
                 Some((outer, count)) => {
@@ -99,7 +141,50 @@ impl Preparation<'_> {
                 None => (id, &mut own_count),
                 Some((outer, count)) => (*outer, &mut **count),
             };
-            steps.push(self.step(&scope, &read, &last, at, id, node_ref, (main_node, count))?);
+            match *part {
+                Part::Node => steps.push(self.step(&scope, &read, &last, at, id, node_ref, (main_node, count))?),
+                Part::Folded(prepare_ns) => {
+                    // A `Constant` node is one anyway.
+                    if !graph.node(id).op.is_onnx("Constant") {
+                        self.merged.push(Merged { node: node_ref, into: MergedInto::Constant { prepare_ns } });
+                    }
+                    steps.push(self.folded_step(&scope, id, node_ref));
+                }
+                Part::Anchor(g) => anchors[g] = Some(node_ref),
+                Part::Member(g) | Part::Group(g) => {
+                    members.push((node_ref, g));
+                    let none = Box::default;
+                    steps.push(Step {
+                        node: node_ref,
+                        action: Action::InGroup,
+                        inputs: none(),
+                        outputs: Box::default(),
+                        values: Box::default(),
+                        dies: Box::default(),
+                    });
+                }
+            }
+            if let Part::Group(g) = *part
+                && let (Some(kernel), Some(node)) = (groups.kernels[g].take(), anchors[g])
+            {
+                let (inputs, _) = self.operands(&scope, &read, &last, at, &groups.inputs[g], &[]);
+                let quantize = graph.node(id);
+                let outputs = output_slots(&scope, &last, quantize);
+                let values = if node.inner == u32::MAX { quantize.outputs.clone() } else { Box::default() };
+                steps.push(Step {
+                    node,
+                    action: Action::Kernel(kernel, None),
+                    inputs: inputs.into(),
+                    outputs,
+                    values,
+                    dies: Box::default(),
+                });
+            }
+        }
+        for (node, g) in members {
+            if let Some(anchor) = anchors[g] {
+                self.merged.push(Merged { node, into: MergedInto::Group(anchor) });
+            }
         }
         let mut taken = std::collections::HashSet::new();
         let mut level_outputs: Vec<LevelOutput> = Vec::with_capacity(outputs.len());
@@ -122,10 +207,8 @@ impl Preparation<'_> {
     }
 
     /// Operands of everything that is read in a level and is no slot of it.
-    fn resolve_all(&mut self, scope: &mut Scope<'_>, nodes: &[NodeId], outputs: &[ValueId]) -> Result<HashMap<ValueId, Operand>, RunError> {
-        let graph = scope.graph;
+    fn resolve_all(&mut self, scope: &mut Scope<'_>, reads: impl Iterator<Item = ValueId>) -> Result<HashMap<ValueId, Operand>, RunError> {
         let mut found = HashMap::new();
-        let reads = nodes.iter().flat_map(|&n| graph.node(n).reads()).chain(outputs.iter().copied());
         for v in reads {
             if let std::collections::hash_map::Entry::Vacant(e) = found.entry(v) {
                 e.insert(self.resolve(scope, v)?);
@@ -134,7 +217,7 @@ impl Preparation<'_> {
         Ok(found)
     }
 
-    fn resolve(&mut self, scope: &Scope<'_>, v: ValueId) -> Result<Operand, RunError> {
+    pub(super) fn resolve(&mut self, scope: &Scope<'_>, v: ValueId) -> Result<Operand, RunError> {
         let (mut scope, mut v, mut up) = (scope, v, 0u32);
         loop {
             match scope.bindings.get(&v) {
@@ -175,13 +258,30 @@ impl Preparation<'_> {
         inside: (NodeId, &mut u32),
     ) -> Result<Step, RunError> {
         let node = scope.graph.node(id);
-        let mut inputs: Vec<Operand> = node.inputs.iter().map(|v| v.map_or(Operand::Absent, |v| self.operand(scope, read, v))).collect();
+        let (inputs, dies) = self.operands(scope, read, last, at, &node.inputs, &node.captures);
+        let outputs = output_slots(scope, last, node);
+        let action = self.action(scope, node, node_ref, &inputs, inside)?;
+        let values = if node_ref.inner == u32::MAX { node.outputs.clone() } else { Box::default() };
+        Ok(Step { node: node_ref, action, inputs: inputs.into(), outputs, values, dies: dies.into() })
+    }
+
+    /// What a step reads, with the slots that only its bodies read and that die here.
+    fn operands(
+        &self,
+        scope: &Scope<'_>,
+        read: &HashMap<ValueId, Operand>,
+        last: &LastUses,
+        at: usize,
+        values: &[Option<ValueId>],
+        captures: &[ValueId],
+    ) -> (Vec<Operand>, Vec<u32>) {
+        let mut inputs: Vec<Operand> = values.iter().map(|v| v.map_or(Operand::Absent, |v| self.operand(scope, read, v))).collect();
         // Left-out trailing inputs need no operand.
         while inputs.last() == Some(&Operand::Absent) {
             inputs.pop();
         }
         let mut dies: Vec<u32> = Vec::new();
-        for &v in &node.captures {
+        for &v in captures {
             if let Operand::Local { slot, .. } = self.operand(scope, read, v)
                 && last.at(slot) == Some(at)
                 && !dies.contains(&slot)
@@ -200,17 +300,27 @@ impl Preparation<'_> {
                 seen.push(*slot);
             }
         }
-        let outputs = node
-            .outputs
+        (inputs, dies)
+    }
+
+    fn folded_step(&self, scope: &Scope<'_>, id: NodeId, node: NodeRef) -> Step {
+        let made = &scope.graph.node(id).outputs;
+        let constants: Vec<Operand> = made
             .iter()
-            .map(|v| match scope.bindings.get(&(*v)?) {
-                Some(&Binding::Slot(s)) if last.is_read(s) => Some(s),
-                _ => None,
+            .map(|v| match v.and_then(|v| scope.bindings.get(&v)) {
+                Some(&Binding::Constant(c)) => Operand::Constant(c),
+                _ => Operand::Absent,
             })
             .collect();
-        let action = self.action(scope, node, node_ref, &inputs, inside)?;
-        let values = if node_ref.inner == u32::MAX { node.outputs.clone() } else { Box::default() };
-        Ok(Step { node: node_ref, action, inputs: inputs.into(), outputs, values, dies: dies.into() })
+        let size = |o: &Operand| match o {
+            Operand::Constant(c) => self.constants.get(*c as usize).map_or(0, Value::byte_len),
+            _ => 0,
+        };
+        let bytes = constants.iter().map(size).sum();
+        // Those that must be shown keep their value, see `drop_unread`.
+        let shown = node.inner == u32::MAX && made.iter().flatten().any(|v| self.options.keep.contains(v));
+        let (inputs, values) = if shown { (constants.into(), made.clone()) } else { Default::default() };
+        Step { node, action: Action::Folded(bytes), inputs, outputs: Box::default(), values, dies: Box::default() }
     }
 
     fn action(
@@ -221,16 +331,10 @@ impl Preparation<'_> {
         inputs: &[Operand],
         inside: (NodeId, &mut u32),
     ) -> Result<Action, RunError> {
-        if let Some(c) = node.outputs.first().copied().flatten().and_then(|v| match scope.bindings.get(&v) {
-            Some(&Binding::Constant(c)) => Some(c),
-            _ => None,
-        }) {
-            return Ok(Action::Folded(self.constants.get(c as usize).map_or(0, Value::byte_len)));
-        }
         if node.op.dialect == Dialect::Onnx && node.op.domain.is_empty() && !node.bodies.is_empty() {
             return self.control_flow(scope, node, node_ref, inside);
         }
-        let version = self.subgraph.model.opset_of(node).unwrap_or(if node.op.domain.is_empty() { opset::LATEST } else { 1 });
+        let version = self.version(node);
         let constants: Vec<Option<Tensor>> = inputs
             .iter()
             .map(|o| match o {
@@ -269,7 +373,13 @@ impl Preparation<'_> {
     }
 
     /// tract's operator for the node, where it has one that exists in this opset.
-    fn fallback(&self, scope: &Scope<'_>, node: &Node, version: i64, constants: Vec<Option<Tensor>>) -> Result<Option<TractOp>, String> {
+    pub(super) fn fallback(
+        &self,
+        scope: &Scope<'_>,
+        node: &Node,
+        version: i64,
+        constants: Vec<Option<Tensor>>,
+    ) -> Result<Option<TractOp>, String> {
         let op = &node.op;
         let standard = op.dialect == Dialect::Onnx && op.domain.is_empty();
         let exists = opset::since(&op.name).is_some_and(|since| since <= version);
@@ -326,8 +436,13 @@ impl Preparation<'_> {
         }
     }
 
+    /// Version of the operator set that a node is of.
+    pub(super) fn version(&self, node: &Node) -> i64 {
+        self.subgraph.model.opset_of(node).unwrap_or(if node.op.domain.is_empty() { opset::LATEST } else { 1 })
+    }
+
     /// The value of a `Constant` node.
-    fn folded(&self, graph: &Graph, node: &Node) -> Result<Option<Tensor>, RunError> {
+    fn stored(&self, graph: &Graph, node: &Node) -> Result<Option<Tensor>, RunError> {
         if !node.op.is_onnx("Constant") {
             return Ok(None);
         }
@@ -355,7 +470,7 @@ impl Preparation<'_> {
         Ok(None)
     }
 
-    fn constant(&mut self, v: Value) -> u32 {
+    pub(super) fn constant(&mut self, v: Value) -> u32 {
         self.constants.push(v);
         // One a value of the graph at most, and those are counted in u32.
         (self.constants.len() - 1) as u32
@@ -382,6 +497,14 @@ fn output_name<'g>(graph: &'g Graph, node: &Node) -> &'g str {
     node.outputs.first().copied().flatten().map_or("", |v| &*graph.value(v).name)
 }
 
+fn output_slots(scope: &Scope<'_>, last: &LastUses, node: &Node) -> Box<[Option<u32>]> {
+    let slot = |v: &Option<ValueId>| match scope.bindings.get(&(*v)?) {
+        Some(&Binding::Slot(s)) if last.is_read(s) => Some(s),
+        _ => None,
+    };
+    node.outputs.iter().map(slot).collect()
+}
+
 /// When every slot is read last.
 struct LastUses {
     /// Step, by slot; `u32::MAX` if it is an output of the level, `u32::MAX - 1` if nobody reads it.
@@ -392,15 +515,15 @@ impl LastUses {
     const OUTPUT: u32 = u32::MAX;
     const NEVER: u32 = u32::MAX - 1;
 
-    fn of(scope: &Scope<'_>, read: &HashMap<ValueId, Operand>, nodes: &[NodeId], outputs: &[ValueId], slots: usize) -> Self {
+    fn of(read: &HashMap<ValueId, Operand>, reads: &Reads, outputs: &[ValueId], slots: usize) -> Self {
         let mut step = vec![Self::NEVER; slots];
         let mut note = |v: ValueId, at: u32| {
             if let Some(Operand::Local { slot, .. }) = read.get(&v) {
                 step[*slot as usize] = at;
             }
         };
-        for (at, &id) in nodes.iter().enumerate() {
-            scope.graph.node(id).reads().for_each(|v| note(v, at as u32));
+        for (at, range) in reads.ends.iter().scan(0, |start, &end| Some(std::mem::replace(start, end)..end)).enumerate() {
+            reads.values[range].iter().for_each(|&v| note(v, at as u32));
         }
         outputs.iter().for_each(|&v| note(v, Self::OUTPUT));
         Self { step }

@@ -4,7 +4,7 @@ use recut_core::dtype::DType;
 use recut_core::graph::ValueId;
 
 use super::tract_op::TractOp;
-use crate::engine::NodeRef;
+use crate::engine::{Merged, NodeRef};
 use crate::kernels::Kernel;
 use crate::tensor::Value;
 
@@ -23,8 +23,10 @@ pub(super) enum Operand {
 
 /// What a step does.
 pub(super) enum Action {
-    /// Nothing any more: a constant that was folded. Bytes it gives.
+    /// Nothing any more: computed while preparing. Bytes it gives.
     Folded(usize),
+    /// Nothing by itself: the step of its group does it.
+    InGroup,
     /// Our kernel; tract's operator where it turns out not to do what it is asked.
     Kernel(Box<dyn Kernel>, Option<TractOp>),
     /// tract's operator.
@@ -98,6 +100,8 @@ pub(super) struct Level {
 pub(super) struct Program {
     /// The main level.
     pub main: Level,
-    /// Values that are the same in every run.
+    /// Values that are the same in every run. What no step reads is gone (`Value::Optional(None)`).
     pub constants: Vec<Value>,
+    /// Nodes without a step of their own.
+    pub merged: Vec<Merged>,
 }

@@ -11,7 +11,7 @@ use recut_core::testing::{ModelBuilder, model};
 use recut_core::weights::WeightRef;
 
 use super::CpuEngine;
-use crate::engine::{CancelToken, Engine, ExecContext, NodeRef, Observer, Prepared, RunError, Subgraph};
+use crate::engine::{CancelToken, Engine, ExecContext, MergedInto, NodeRef, Observer, PrepareOptions, Prepared, RunError, Subgraph};
 use crate::names::inner_nodes;
 use crate::tensor::{Tensor, Value};
 
@@ -232,4 +232,109 @@ fn constants_are_folded_and_still_seen() {
     let (out, seen) = run(m, vec![vector(&[1.0, 1.0])]).unwrap();
     assert_eq!((floats(&out[0]), floats(&out[1])), ([2.0, 3.0].as_slice(), [1.0, 2.0].as_slice()));
     assert_eq!(seen.nodes.len(), 2);
+}
+
+fn prepared(model: Model, options: &PrepareOptions) -> Box<dyn Prepared> {
+    CpuEngine::new(ExecContext::new(Some(2)).unwrap()).prepare(&whole(model), options).unwrap()
+}
+
+/// `relu(transpose(w) + 1)`, added to the input; `w` is `[[1, 2], [3, -4]]`.
+fn constant_chain() -> ModelBuilder {
+    let bytes = |v: &[f32]| v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    ModelBuilder::new()
+        .weight("w", WeightRef::inline(DType::F32, &[2, 2], bytes(&[1.0, 2.0, 3.0, -4.0])))
+        .weight("one", WeightRef::inline(DType::F32, &[], bytes(&[1.0])))
+        .node("turn", "Transpose", &["w"], &["t"])
+        .node("add", "Add", &["t", "one"], &["u"])
+        .node("relu", "Relu", &["u"], &["r"])
+        .node("sum", "Add", &["x", "r"], &["y"])
+}
+
+#[test]
+fn nodes_that_read_constants_only_are_computed_once() {
+    let x = || vec![Tensor::from_slice(&[2, 2], &[0f32; 4]).unwrap().into()];
+    let by_node = PrepareOptions { node_by_node: true, ..PrepareOptions::default() };
+    for (options, folded) in [(PrepareOptions::default(), 3), (by_node, 0)] {
+        let mut p = prepared(constant_chain().build(), &options);
+        let merged = p.merged();
+        assert_eq!(merged.len(), folded);
+        assert!(merged.iter().all(|m| matches!(m.into, MergedInto::Constant { .. })));
+        for _ in 0..2 {
+            let mut seen = Seen::default();
+            let out = p.run(x(), &mut seen, &CancelToken::default()).unwrap();
+            assert_eq!(floats(&out[0]), [2.0, 4.0, 3.0, 0.0]);
+            let nodes: Vec<u32> = seen.nodes.iter().map(|n| n.node.0).collect();
+            assert_eq!(nodes, [0, 1, 2, 3], "one row a node");
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_or_random_or_large_is_not_folded() {
+    let options = PrepareOptions { keep: Arc::new([ValueId(3)].into()), ..PrepareOptions::default() };
+    let m = constant_chain().build();
+    assert_eq!(&*m.graph.value(ValueId(3)).name, "u");
+    let kept: Vec<u32> = prepared(m, &options).merged().iter().map(|m| m.node.node.0).collect();
+    assert_eq!(kept, [0], "what comes after a kept value is not constant any more");
+    let shape = WeightRef::inline(DType::I64, &[1], (1i64 << 22).to_le_bytes().to_vec());
+    let m = ModelBuilder::new()
+        .weight("s", shape)
+        .node("zeros", "ConstantOfShape", &["s"], &["z"])
+        .typed("z", Some(DType::F32), Shape::UNKNOWN)
+        .node("noise", "RandomNormalLike", &["w.a"], &["n"])
+        .weight("w.a", WeightRef::inline(DType::F32, &[1], vec![0; 4]))
+        .node("sum", "Add", &["z", "n"], &["y"])
+        .build();
+    assert!(prepared(m, &PrepareOptions::default()).merged().is_empty(), "16 MiB of 8 bytes");
+}
+
+#[test]
+fn folded_values_reach_bodies_and_outputs() {
+    let inner = body(ModelBuilder::new().node("deep", "Neg", &["c"], &["r"]), &[("c", ValueId(1))]);
+    let m = ModelBuilder::new()
+        .weight("w", WeightRef::inline(DType::F32, &[2], [1f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect()))
+        .node("neg", "Neg", &["w"], &["k"])
+        .node("pass", "Identity", &["q"], &["cond"])
+        .typed("q", Some(DType::Bool), Shape::known(&[]))
+        .node("if", "If", &["cond"], &["o"])
+        .body("then_branch", inner.clone(), &["k"])
+        .body("else_branch", inner, &["k"])
+        .outputs(&["o", "k"])
+        .build();
+    assert_eq!(&*m.graph.value(ValueId(1)).name, "k");
+    let mut p = prepared(m, &PrepareOptions::default());
+    assert_eq!(p.merged().len(), 3, "one outside and one in each branch");
+    let yes = Tensor::from_bytes(DType::Bool, &[], &[1]).unwrap();
+    let out = p.run(vec![yes.into()], &mut Seen::default(), &CancelToken::default()).unwrap();
+    assert_eq!((floats(&out[0]), floats(&out[1])), ([1.0, 2.0].as_slice(), [-1.0, -2.0].as_slice()));
+}
+
+#[test]
+fn a_long_kernel_stops_when_it_is_cancelled() {
+    // 2^34 multiplications, in four pieces.
+    let m = model(&[("big", "MatMul", &["a", "b"], &["y"])]);
+    let mut p = prepared(m, &PrepareOptions::default());
+    let matrix = |r: usize, c: usize| Value::from(Tensor::from_slice(&[r, c], &vec![0.5f32; r * c]).unwrap());
+    let token = CancelToken::default();
+    let canceller = token.clone();
+    let waiting = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        canceller.cancel();
+    });
+    let mut seen = Seen::default();
+    let result = p.run(vec![matrix(1 << 12, 2048), matrix(2048, 2048)], &mut seen, &token);
+    waiting.join().unwrap();
+    assert!(matches!(result, Err(RunError::Cancelled)));
+    assert!(seen.nodes.is_empty(), "it did not end");
+}
+
+#[test]
+fn outputs_of_the_run_before_are_recycled() {
+    let context = ExecContext::new(Some(1)).unwrap();
+    let t = Tensor::from_slice(&[1024], &[1f32; 1024]).unwrap();
+    let shared = t.clone();
+    context.recycle([t.into()]);
+    assert_eq!(context.with_buffers(|b| b.held()), 0, "somebody still reads it");
+    context.recycle([shared.into()]);
+    assert_eq!(context.with_buffers(|b| b.held()), 4096);
 }

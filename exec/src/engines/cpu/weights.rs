@@ -43,6 +43,11 @@ impl WeightStore {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(place, t.clone());
         Ok(t)
     }
+
+    /// Drops tensors that nothing but this store holds: constants were folded of them, or kernels keep their own form.
+    pub(crate) fn forget_unused(&self) {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, t| !t.is_unique());
+    }
 }
 
 /// The weight stores that are in use, one a model.

@@ -5,6 +5,7 @@ mod summary;
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use recut_core::diagnostic::{Diagnostic, Severity};
 use recut_core::document::Document;
@@ -12,7 +13,7 @@ use recut_core::expr::Bindings;
 use recut_core::graph::ValueId;
 use recut_core::select::{Bare, SelectContext, Selector};
 use recut_exec::compare::{Comparison, compare, default_tolerance};
-use recut_exec::engine::{CancelToken, ExecContext, RunError};
+use recut_exec::engine::{CancelToken, ExecContext, PrepareOptions, RunError};
 use recut_exec::engines::Engines;
 use recut_exec::generate::{Generated, complete};
 use recut_exec::inputs::{Feeds, MatchNote, bind_dims, match_inputs, match_outputs};
@@ -49,7 +50,9 @@ pub fn run(request: &RunRequest, out: &Output, cancel: &CancelToken) -> Result<(
 
     let threads = document.config().run.threads.and_then(|n| usize::try_from(n).ok());
     let engines = Engines::new(ExecContext::new(threads)?);
-    let session = prepare(&document, &fed.dims, &engines, out, cancel)?;
+    let options =
+        PrepareOptions { dims: fed.dims.clone(), node_by_node: request.no_fuse, keep: Arc::new(dump.clone()), ..PrepareOptions::default() };
+    let session = prepare(&document, &options, &engines, out, cancel)?;
     let outcome = measure(&session, &fed.feeds, request, dump, out, cancel).map_err(|e| CliError::run(e, &problems))?;
 
     let compared = compare_all(&outcome, expected.unwrap_or_default(), request);
@@ -119,7 +122,7 @@ fn dumped_values(document: &Document, request: &RunRequest, out: &Output) -> Res
     Ok(values)
 }
 
-fn prepare(document: &Document, dims: &Bindings, engines: &Engines, out: &Output, cancel: &CancelToken) -> Result<Session> {
+fn prepare(document: &Document, options: &PrepareOptions, engines: &Engines, out: &Output, cancel: &CancelToken) -> Result<Session> {
     let specs = partitions_of(document.plan());
     let assignments = assign::assign(document, &specs, engines, out)?;
     let bar = out.progress("preparing", specs.len() as u64);
@@ -134,7 +137,7 @@ fn prepare(document: &Document, dims: &Bindings, engines: &Engines, out: &Output
         document.model().clone(),
         specs,
         engines.context.clone(),
-        dims,
+        options,
         // One assignment a partition, in the order in which they are asked for.
         |_| next.next().unwrap_or_else(|| fallback.clone()),
         cancel,

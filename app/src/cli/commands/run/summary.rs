@@ -53,6 +53,10 @@ fn nodes(r: &RunReport, top: Option<usize>, out: &Output) -> String {
     let mut sorted: Vec<&NodeReport> = r.nodes.iter().collect();
     let total = |n: &NodeReport| n.percent.unwrap_or(0.0);
     sorted.sort_by(|a, b| total(b).total_cmp(&total(a)));
+    let mut members: std::collections::HashMap<&str, usize> = std::collections::HashMap::new();
+    for anchor in r.nodes.iter().filter_map(|n| n.fused_into.as_deref()) {
+        *members.entry(anchor).or_default() += 1;
+    }
     let limit = top.unwrap_or(usize::MAX);
     let mut t = Table::new(&[
         ("", Align::Left),
@@ -66,7 +70,12 @@ fn nodes(r: &RunReport, top: Option<usize>, out: &Output) -> String {
     for n in sorted.iter().take(limit) {
         let (mark, tone) = kinds.get(n.partition.as_str()).map_or(("", Tone::Dim), |&k| glyph(k));
         let percent = n.percent.map_or_else(|| "-".to_owned(), |p| format!("{p:.1}"));
-        let inside = if n.inside.is_some() { " (inside)" } else { "" };
+        let inside = match (&n.fused_into, n.folded_ns, &n.inside) {
+            (Some(anchor), ..) => format!(" (in the group of {})", printable(anchor)),
+            (None, Some(ns), _) => format!(" (constant: computed once in {} ms)", ms(Some(ns))),
+            (None, None, Some(_)) => " (inside)".to_owned(),
+            (None, None, None) => members.get(n.id.as_str()).map_or_else(String::new, |&count| format!(" (group of {})", count + 1)),
+        };
         t.toned([
             (mark.to_owned(), Some(tone)),
             (ms(n.median_ns), None),
