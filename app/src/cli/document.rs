@@ -124,6 +124,16 @@ fn run_config(from: &RunConfig, r: &RunRequest) -> RunConfig {
     to
 }
 
+/// Refuses to write over any file that the model is made of: only the opened model tells where its weights lie.
+///
+/// # Errors
+/// A usage error that names the option.
+pub fn guard_model_files(document: &Document, outputs: &[(&str, &Path)]) -> Result<()> {
+    let model_files = document.model().files();
+    let reads: Vec<(&str, &Path)> = model_files.iter().map(|f| ("model or its weights", f.path.as_path())).collect();
+    outputs.iter().try_for_each(|(option, path)| files::refuse_overwriting(option, path, &reads))
+}
+
 /// Saves the config with the marks; an older file of that name is replaced.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use recut_exec::generate::InputSpec;
 
 use super::args::{self, Cli, Command, InspectArgs, MarkArgs, PartitionArgs, RunArgs, ScheduleArg, SchemaWhat, SnapshotArgs};
 use super::error::{CliError, Exit, Result, show};
-use super::files::refuse_overwriting;
+use super::files::{refuse_overwriting, refuse_sharing};
 
 /// A command, ready to be done.
 #[derive(Debug)]
@@ -354,6 +354,7 @@ impl RunRequest {
             reads.retain(|(what, _)| *what != "config");
             refuse_overwriting("--save-config", path, &reads)?;
         }
+        save_config_is_a_file(a.save_config.as_deref())?;
         if let Some(p) = &a.precision {
             precision(p)?;
         }
@@ -378,7 +379,7 @@ impl RunRequest {
                     .ok_or_else(|| CliError::usage(format!("--timeout {s}: expected a number of seconds above 0")))?,
             ),
         };
-        Ok(Self {
+        let request = Self {
             model,
             inputs: a.inputs,
             seed: a.seed,
@@ -402,7 +403,33 @@ impl RunRequest {
             json,
             save_config: a.save_config,
             marks,
-        })
+        };
+        refuse_sharing(&request.output_files())?;
+        Ok(request)
+    }
+
+    /// Files that the command writes, each with the option that names it.
+    pub fn output_files(&self) -> Vec<(&'static str, &Path)> {
+        output_files(&[
+            ("--outputs", &self.outputs),
+            ("--trace", &self.trace),
+            ("--json", &self.json),
+            ("--save-config", &self.save_config),
+        ])
+    }
+}
+
+fn output_files<'a>(options: &[(&'static str, &'a Option<PathBuf>)]) -> Vec<(&'static str, &'a Path)> {
+    let file = |(option, path): &(&'static str, &'a Option<PathBuf>)| Some((*option, path.as_deref().filter(|p| *p != Path::new("-"))?));
+    options.iter().filter_map(file).collect()
+}
+
+fn save_config_is_a_file(path: Option<&Path>) -> Result<()> {
+    match path {
+        Some(p) if p == Path::new("-") => {
+            Err(CliError::usage("--save-config -: a config names its model relative to itself, so it needs a file; give a file name"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -489,7 +516,15 @@ impl PartitionRequest {
                 refuse_overwriting(option, path, &reads)?;
             }
         }
-        Ok(Self { model, preview: a.preview, dot: a.dot, json, save_config: a.save_config, marks })
+        save_config_is_a_file(a.save_config.as_deref())?;
+        let request = Self { model, preview: a.preview, dot: a.dot, json, save_config: a.save_config, marks };
+        refuse_sharing(&request.output_files())?;
+        Ok(request)
+    }
+
+    /// Files that the command writes, each with the option that names it.
+    pub fn output_files(&self) -> Vec<(&'static str, &Path)> {
+        output_files(&[("--dot", &self.dot), ("--json", &self.json), ("--save-config", &self.save_config)])
     }
 }
 

@@ -1,9 +1,10 @@
 //! What the detail pane says of the row under the cursor: made once when that row changes, not in every frame.
 
 use recut_core::diagnostic::printable;
-use recut_core::graph::{AttrValue, NodeId, ValueId, ValueKind};
+use recut_core::graph::{NodeId, ValueId, ValueKind};
 use recut_core::modules::ModuleId;
 use recut_core::partition::{PartitionId, Placement};
+use recut_core::report::inspect::attr_text;
 
 use super::hit::Pane;
 use super::lanes::RowKind;
@@ -247,7 +248,7 @@ impl Writer<'_> {
         if !node.attrs.is_empty() {
             self.head("Attributes");
             for a in node.attrs.iter().take(MOST) {
-                let value = attr_text(&a.value);
+                let value = printable(&attr_text(a)).into_owned();
                 self.line(vec![(Role::TextDim, format!("{} ", printable(&a.name))), (Role::Text, value)]).indent = 4;
             }
             self.more(node.attrs.len());
@@ -482,41 +483,6 @@ fn source_of(trace: &str) -> (String, Option<String>) {
     let function = parts.next().unwrap_or("").trim_start_matches("in ");
     let place = format!("{file}:{line}{}{function}", if function.is_empty() { "" } else { " " });
     (place, lines.get(at + 1).map(ToString::to_string))
-}
-
-fn attr_text(value: &AttrValue) -> String {
-    fn list<T>(items: &[T], show: impl Fn(&T) -> String) -> String {
-        let shown: Vec<String> = items.iter().take(MOST).map(show).collect();
-        let more = if items.len() > MOST { format!(", and {} more", items.len() - MOST) } else { String::new() };
-        format!("[{}{more}]", shown.join(", "))
-    }
-    let bytes_text = |b: &[u8]| printable(&String::from_utf8_lossy(b)).into_owned();
-    match value {
-        AttrValue::None => "None".to_owned(),
-        AttrValue::Bool(b) => b.to_string(),
-        AttrValue::Int(i) => i.to_string(),
-        AttrValue::Float(x) => x.to_string(),
-        AttrValue::Bytes(b) => bytes_text(b),
-        AttrValue::Ints(v) => list(v, ToString::to_string),
-        AttrValue::Floats(v) => list(v, ToString::to_string),
-        AttrValue::ByteStrings(v) => list(v, |b| bytes_text(b)),
-        AttrValue::Tensor(w) => format!("tensor {}{}", w.dtype, list(&w.shape, ToString::to_string)),
-        AttrValue::Tensors(v) => plural(v.len(), "tensor"),
-        AttrValue::Body(_) => "graph, below".to_owned(),
-        AttrValue::Bodies(v) => format!("{}, below", plural(v.len(), "graph")),
-        AttrValue::Type(t) => printable(t).into_owned(),
-        // Lists of lists end here: their depth is the file's.
-        AttrValue::List(v) => list(v, |a| match a {
-            AttrValue::List(inner) => plural(inner.len(), "item"),
-            AttrValue::Int(i) => i.to_string(),
-            AttrValue::Float(x) => x.to_string(),
-            AttrValue::Bool(b) => b.to_string(),
-            AttrValue::Bytes(b) => bytes_text(b),
-            AttrValue::None => "None".to_owned(),
-            _ => "…".to_owned(),
-        }),
-        AttrValue::Reference(r) => format!("the function's {}", printable(r)),
-    }
 }
 
 #[cfg(test)]

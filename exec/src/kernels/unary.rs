@@ -4,7 +4,8 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use recut_core::dtype::DType;
 
-use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, attr, kernel, one, parallel, vecmath};
+use super::attrs::Attrs;
+use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, kernel, one, parallel, vecmath};
 use crate::tensor::{Element, Tensor};
 use crate::unsupported;
 
@@ -210,8 +211,8 @@ fn predicate(ctx: &mut RunCtx<'_>, x: &Tensor, f: impl Fn(f64) -> bool + Sync) -
 }
 
 fn is_inf(ctx: &PrepareCtx<'_>) -> Made {
-    let negative = attr::flag(ctx.node, "detect_negative", true)?;
-    let positive = attr::flag(ctx.node, "detect_positive", true)?;
+    let negative = Attrs(ctx.node).flag("detect_negative", true)?;
+    let positive = Attrs(ctx.node).flag("detect_positive", true)?;
     kernel(move |ctx, inputs| {
         predicate(ctx, inputs.tensor(0)?, |x| x.is_infinite() && if x.is_sign_negative() { negative } else { positive })
     })
