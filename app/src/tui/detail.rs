@@ -5,6 +5,7 @@ use recut_core::graph::{NodeId, ValueId, ValueKind};
 use recut_core::modules::ModuleId;
 use recut_core::partition::{PartitionId, Placement};
 use recut_core::report::inspect::attr_text;
+use recut_core::trace::Frame;
 
 use super::hit::Pane;
 use super::lanes::RowKind;
@@ -210,7 +211,7 @@ impl Writer<'_> {
             self.fact("torch op", Role::Text, printable(op));
         }
         if let Some(trace) = &node.stack_trace {
-            let (place, code) = source_of(trace);
+            let Frame { place, code } = recut_core::trace::innermost(trace);
             self.fact("source", Role::Text, printable(&place));
             if let Some(code) = code {
                 self.fact("", Role::TextDim, printable(&code));
@@ -463,38 +464,4 @@ pub const fn severity_role(severity: recut_core::diagnostic::Severity) -> Role {
 
 fn printable_long(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { vec![' '] } else { vec![c] }).collect()
-}
-
-/// File and line of a frame of a Python stack trace, and its source line: the innermost that is the model's own code,
-/// else of a package that is not torch itself, else of all.
-fn source_of(trace: &str) -> (String, Option<String>) {
-    let lines: Vec<&str> = trace.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    let is_frame = |l: &&str| l.starts_with("File ");
-    let installed = |l: &str| l.contains("site-packages") || l.contains("dist-packages");
-    let own = lines.iter().rposition(|l| is_frame(l) && !installed(l));
-    let package = || lines.iter().rposition(|l| is_frame(l) && !l.contains("-packages/torch/"));
-    let Some(at) = own.or_else(package).or_else(|| lines.iter().rposition(is_frame)) else {
-        return (lines.last().copied().unwrap_or("").to_owned(), None);
-    };
-    let frame = lines.get(at).copied().unwrap_or("");
-    let mut parts = frame.splitn(3, ", ");
-    let file = parts.next().unwrap_or("").trim_start_matches("File ").trim_matches('"');
-    let line = parts.next().unwrap_or("").trim_start_matches("line ");
-    let function = parts.next().unwrap_or("").trim_start_matches("in ");
-    let place = format!("{file}:{line}{}{function}", if function.is_empty() { "" } else { " " });
-    (place, lines.get(at + 1).map(ToString::to_string))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_source_is_the_innermost_frame() {
-        let library = "File \"c.py\", line 1, in g\n    y\nFile \"/x/site-packages/torch/nn.py\", line 2, in h\n    z\n";
-        assert_eq!(source_of(library), ("c.py:1 g".to_owned(), Some("y".to_owned())));
-        let trace = "File \"a.py\", line 3, in forward\n    x = self.f(x)\nFile \"b.py\", line 12, in f\n    return x.relu()\n";
-        assert_eq!(source_of(trace), ("b.py:12 f".to_owned(), Some("return x.relu()".to_owned())));
-        assert_eq!(source_of("no frames here").0, "no frames here");
-    }
 }

@@ -132,6 +132,18 @@ fn run_map(
     f: &(impl Fn(f32) -> f32 + Sync),
     g: &(impl Fn(f64) -> f64 + Sync),
 ) -> Result<Outputs, KernelError> {
+    Ok(one(match inputs.tensor(0)?.dtype() {
+        DType::F32 => apply::<f32>(ctx, inputs, weight, f)?,
+        DType::F64 => apply::<f64>(ctx, inputs, weight, g)?,
+        DType::F16 => f16_map(ctx, inputs.tensor(0)?, weight, f)?,
+        DType::Bf16 => bf16_map(ctx, inputs.tensor(0)?, weight, f)?,
+        _ => int_map(ctx, inputs, ints)?,
+    }))
+}
+
+/// The integer side of [`run_map`]. It stands alone because closures inside a generic function are compiled once for
+/// each of its instances.
+fn int_map(ctx: &mut RunCtx<'_>, inputs: &mut Inputs<'_>, ints: OnInts) -> Result<Tensor, KernelError> {
     macro_rules! int {
         (signed $T:ty) => {
             match ints {
@@ -149,23 +161,18 @@ fn run_map(
             }
         };
     }
-    let dtype = inputs.tensor(0)?.dtype();
-    Ok(one(match dtype {
-        DType::F32 => apply::<f32>(ctx, inputs, weight, f)?,
-        DType::F64 => apply::<f64>(ctx, inputs, weight, g)?,
-        DType::F16 => f16_map(ctx, inputs.tensor(0)?, weight, f)?,
-        DType::Bf16 => bf16_map(ctx, inputs.tensor(0)?, weight, f)?,
-        _ if ints == OnInts::Refuse => return unsupported!("elements of type {dtype}"),
-        DType::I8 => int!(signed i8)?,
-        DType::I16 => int!(signed i16)?,
-        DType::I32 => int!(signed i32)?,
-        DType::I64 => int!(signed i64)?,
-        DType::U8 => int!(unsigned u8)?,
-        DType::U16 => int!(unsigned u16)?,
-        DType::U32 => int!(unsigned u32)?,
-        DType::U64 => int!(unsigned u64)?,
-        _ => return unsupported!("elements of type {dtype}"),
-    }))
+    match inputs.tensor(0)?.dtype() {
+        dtype if ints == OnInts::Refuse => unsupported!("elements of type {dtype}"),
+        DType::I8 => int!(signed i8),
+        DType::I16 => int!(signed i16),
+        DType::I32 => int!(signed i32),
+        DType::I64 => int!(signed i64),
+        DType::U8 => int!(unsigned u8),
+        DType::U16 => int!(unsigned u16),
+        DType::U32 => int!(unsigned u32),
+        DType::U64 => int!(unsigned u64),
+        dtype => unsupported!("elements of type {dtype}"),
+    }
 }
 
 fn byte_map(types: &'static [DType], f: fn(u8) -> u8) -> Made {

@@ -70,10 +70,12 @@ pub fn run(args: TuiArgs) -> anyhow::Result<i32> {
     let env = |name: &str| std::env::var(name).ok();
     let depth = args.colors.unwrap_or_else(|| ColorDepth::from_env(env));
     let ascii = args.ascii || wants_ascii(env);
-    let name = args.theme.or_else(|| user.theme_name()).unwrap_or_else(|| "dark".to_owned());
+    let (preferred, complaint) = user.theme_name();
+    let name = args.theme.or(preferred).unwrap_or_else(|| "dark".to_owned());
     let (theme, mut warnings) = Theme::load(&name, depth, ascii, &|n| user.theme(n));
     let (keymap, key_warnings) = user.keys().map_or_else(|| (Keymap::default(), Vec::new()), |(f, t)| Keymap::with_user_file(&f, &t));
     warnings.extend(key_warnings);
+    warnings.extend(complaint);
 
     let mut screen = Screen::enter()?;
     let (tx, rx) = bounded(256);
