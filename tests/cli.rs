@@ -236,6 +236,7 @@ fn the_summary_reads_from_hottest_node_to_next_step() {
         assert!(out.contains(part), "no {part} in\n{out}");
     }
     assert!(out.contains("torch not found, ran on cpu"), "{out}");
+    assert!(out.contains("this version has no torch engine"), "{out}");
     assert!(out.contains("--save-config"), "a hint what to do next: {out}");
     assert!(out.contains("more nodes (--top 0 lists all"), "{out}");
     assert!(err.is_empty(), "{err}");
@@ -446,13 +447,15 @@ fn schemas_completions_and_manual_pages_are_generated() {
 #[test]
 fn doctor_reports_engines_and_says_which_are_used() {
     let o = recut().args(["doctor", "--json", "--python", "/nonexistent/python"]).output().unwrap();
-    assert_eq!(o.status.code(), Some(0));
+    // The report is whole; the exit code says that what was asked for is not there.
+    assert_eq!(o.status.code(), Some(5));
+    assert!(String::from_utf8_lossy(&o.stderr).contains("--python /nonexistent/python: cannot start"), "{o:?}");
     let r: Value = serde_json::from_slice(&o.stdout).unwrap();
     assert_eq!(r["schema"], "recut.doctor/1");
     let engine = |name: &str| r["engines"].as_array().unwrap().iter().find(|e| e["name"] == name).unwrap().clone();
     assert_eq!((&engine("cpu")["found"], &engine("cpu")["used"]), (&true.into(), &true.into()));
     assert_eq!((&engine("torch")["found"], &engine("torch")["used"]), (&false.into(), &false.into()));
-    assert_eq!(engine("torch")["note"], "no Python");
+    assert_eq!(engine("torch")["note"], "not looked for: no Python");
     assert!(r["cpu"]["threads"].as_u64().unwrap() > 0);
 }
 

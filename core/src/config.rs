@@ -9,7 +9,7 @@ mod positions;
 mod save;
 
 pub use fingerprint::graph_sha256;
-pub use load::{ConfigError, ConfigErrorKind, FieldError};
+pub use load::{ConfigError, ConfigErrorKind, FieldError, MAX_THREADS};
 pub use save::{config_schema, write_atomically};
 
 use indexmap::IndexMap;

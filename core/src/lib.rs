@@ -25,5 +25,6 @@ pub mod support;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
+pub mod trace;
 pub mod view;
 pub mod weights;

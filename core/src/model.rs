@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use crate::graph::{Graph, Node};
+use crate::graph::{AttrValue, Graph, Node, ValueKind};
 use crate::modules::ModuleTree;
-use crate::weights::DataFile;
+use crate::weights::{DataFile, Storage, WeightRef};
 
 /// The kind of file a model came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -70,5 +70,38 @@ impl Model {
     #[must_use]
     pub fn opset_of(&self, node: &Node) -> Option<i64> {
         node.opset.or_else(|| self.opset(&node.op.domain))
+    }
+
+    /// Every file that the model is made of, without duplicates: its own first, then those that hold its weights.
+    #[must_use]
+    pub fn files(&self) -> Vec<Arc<DataFile>> {
+        let mut files = vec![self.file.clone()];
+        let mut add = |w: &WeightRef| {
+            if let Storage::File { file, .. } = &w.storage
+                && !files.iter().rev().any(|f| Arc::ptr_eq(f, file) || f.path == file.path)
+            {
+                files.push(file.clone());
+            }
+        };
+        let mut work = vec![&self.graph];
+        while let Some(graph) = work.pop() {
+            for value in graph.values() {
+                match &value.kind {
+                    ValueKind::Initializer(w) | ValueKind::Input { default: Some(w) } => add(w),
+                    _ => {}
+                }
+            }
+            for node in graph.nodes() {
+                for attr in &node.attrs {
+                    match &attr.value {
+                        AttrValue::Tensor(w) => add(w),
+                        AttrValue::Tensors(ws) => ws.iter().for_each(&mut add),
+                        _ => {}
+                    }
+                }
+                work.extend(node.bodies.iter().map(|b| &b.graph));
+            }
+        }
+        files
     }
 }

@@ -298,6 +298,14 @@ pub enum RunError {
         /// What is wrong.
         message: String,
     },
+    /// What was expected does not fit the model's outputs.
+    #[error("expected array {array}: {message}")]
+    Expected {
+        /// Name of the array.
+        array: String,
+        /// What is wrong.
+        message: String,
+    },
     /// The engine as a whole failed.
     #[error("{engine} failed in {partition}: {message}")]
     Engine {

@@ -99,11 +99,11 @@ pub fn match_outputs(model: &Model, arrays: &Arrays) -> Result<Vec<(usize, Tenso
     let outputs: Vec<String> = graph.outputs().iter().map(|&v| format!("`{}`", printable(&graph.value(v).name))).collect();
     if let Some((name, _)) = spare {
         let message = format!("no output of the model belongs to this array; the model's outputs are {}", list(&outputs));
-        return Err(RunError::Input { input: format!("`{}`", printable(name)), message });
+        return Err(RunError::Expected { array: format!("`{}`", printable(name)), message });
     }
     if matched.is_empty() {
         let message = format!("none of the expected arrays is called like an output; the model's outputs are {}", list(&outputs));
-        return Err(RunError::Input { input: "of --expect".to_owned(), message });
+        return Err(RunError::Expected { array: "all".to_owned(), message });
     }
     Ok(matched)
 }

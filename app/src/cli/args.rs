@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use recut_core::config::MAX_THREADS;
 
 /// Shown below `recut --help`.
 const AFTER_HELP: &str = "\
@@ -53,6 +54,7 @@ pub struct Cli {
 
 /// Settings of every command.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Settings of every command")]
 pub struct GlobalArgs {
     /// When to use colour; otherwise NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE and the terminal decide.
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorWhen::Auto, display_order = 900)]
@@ -101,13 +103,13 @@ pub enum Command {
 
 /// Partition config and the marks that are added to it.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Marks (added to the config, in the order of their kinds)")]
+#[command(next_help_heading = "Config and marks (marks are added to the config, in the order of their kinds)")]
 pub struct MarkArgs {
     /// Partition config to start from.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
-    /// Backend whose capability table decides what runs accelerated.
+    /// Backend whose capability table decides what runs accelerated: tensorrt, openvino or onnxruntime.
     #[arg(long, value_name = "NAME")]
     pub backend: Option<String>,
 
@@ -139,12 +141,12 @@ pub struct MarkArgs {
     #[arg(long = "wrap", value_name = "NAME=SEL")]
     pub wraps: Vec<String>,
 
-    /// Partitioning strategy.
+    /// Partitioning strategy: min-partitions.
     #[arg(long, value_name = "NAME")]
     pub strategy: Option<String>,
 
     /// Accelerated partitions with fewer compute nodes go to torch.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub min_block_size: Option<u32>,
 
     /// Fail (exit 1) when anything is left in torch.
@@ -180,7 +182,7 @@ pub struct RunArgs {
     pub inputs: Option<PathBuf>,
 
     /// Seed of generated inputs.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Inputs")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 0, help_heading = "Inputs")]
     pub seed: u64,
 
     /// Shape, type and range of a generated input, e.g. x:1x3x224x224:f32:0..1.
@@ -191,7 +193,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", help_heading = "Execution")]
     pub engine: Option<String>,
 
-    /// Engine of torch partitions; auto takes torch where it is found.
+    /// Engine of torch partitions: auto, cpu or tract; this version has no torch engine, so auto is cpu.
     #[arg(long, value_name = "NAME", help_heading = "Execution")]
     pub torch_engine: Option<String>,
 
@@ -204,7 +206,7 @@ pub struct RunArgs {
     pub precision: Option<String>,
 
     /// Threads; the machine's cores if not given.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Execution")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)), help_heading = "Execution")]
     pub threads: Option<u32>,
 
     /// Run nodes one after the other (times one can trust) or independent ones side by side.
@@ -216,15 +218,15 @@ pub struct RunArgs {
     pub no_fuse: bool,
 
     /// Runs before measuring.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1_000_000), help_heading = "Execution")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1_000_000), help_heading = "Execution")]
     pub warmup: u32,
 
     /// Measured runs.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Execution")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Execution")]
     pub repeat: u32,
 
     /// Stop with an error (exit 4) after so many seconds.
-    #[arg(long, value_name = "SECONDS", help_heading = "Execution")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SECONDS", help_heading = "Execution")]
     pub timeout: Option<f64>,
 
     /// Write the outputs.
@@ -244,11 +246,11 @@ pub struct RunArgs {
     pub expect: Option<PathBuf>,
 
     /// Relative tolerance of --expect [default: 0.001; 0.01 for f16, 0.015625 for bf16].
-    #[arg(long, value_name = "X", help_heading = "Results")]
+    #[arg(long, allow_negative_numbers = true, value_name = "X", help_heading = "Results")]
     pub rtol: Option<f64>,
 
     /// Absolute tolerance of --expect [default: 0.0001; 0.001 for f16, 0.01 for bf16].
-    #[arg(long, value_name = "X", help_heading = "Results")]
+    #[arg(long, allow_negative_numbers = true, value_name = "X", help_heading = "Results")]
     pub atol: Option<f64>,
 
     /// Write a trace for chrome://tracing or Perfetto.
@@ -256,7 +258,7 @@ pub struct RunArgs {
     pub trace: Option<PathBuf>,
 
     /// Rows in the table of the slowest nodes; 0 for all.
-    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Results")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 10, help_heading = "Results")]
     pub top: usize,
 
     /// The report as JSON, to FILE or to the standard output.
@@ -358,23 +360,23 @@ pub struct SnapshotArgs {
     pub marks: MarkArgs,
 
     /// View to show: lanes or problems.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Frame")]
     pub view: Option<String>,
 
     /// Columns and rows of the frame.
-    #[arg(long, value_name = "COLSxROWS", default_value = "120x40")]
+    #[arg(long, value_name = "COLSxROWS", default_value = "120x40", help_heading = "Frame")]
     pub size: String,
 
     /// Keys to press first, separated by spaces, e.g. "j j t".
-    #[arg(long, value_name = "KEYS", default_value = "")]
+    #[arg(long, value_name = "KEYS", default_value = "", allow_hyphen_values = true, help_heading = "Frame")]
     pub keys: String,
 
-    /// Colour theme.
-    #[arg(long, value_name = "NAME")]
+    /// Colour theme: dark, light, high-contrast or colour-blind.
+    #[arg(long, value_name = "NAME", help_heading = "Frame")]
     pub theme: Option<String>,
 
     /// File to write, .txt, .ansi or .svg; the standard output if not given.
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Frame")]
     pub output: Option<PathBuf>,
 }
 

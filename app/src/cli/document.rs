@@ -17,6 +17,9 @@ use super::files;
 use super::output::Output;
 use super::request::{MarkRequest, RunRequest};
 
+/// Largest capability table that is read, in bytes.
+const MAX_SUPPORT_BYTES: u64 = 16 << 20;
+
 /// Opens a model.
 ///
 /// # Errors
@@ -65,7 +68,20 @@ fn load_config(path: Option<&Path>, out: &Output) -> Result<PartitionConfig> {
 }
 
 fn read_support(path: &Path) -> Result<(String, String)> {
-    let text = std::fs::read_to_string(path).map_err(|e| CliError::read("capability table", path, &e))?;
+    use std::io::Read;
+    let refuse = |e: std::io::Error| CliError::read("capability table", path, &e);
+    let file = std::fs::File::open(path).map_err(refuse)?;
+    if file.metadata().map_err(refuse)?.is_dir() {
+        return Err(refuse(std::io::ErrorKind::IsADirectory.into()));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_SUPPORT_BYTES + 1).read_to_end(&mut bytes).map_err(refuse)?;
+    if bytes.len() as u64 > MAX_SUPPORT_BYTES {
+        let limit = MAX_SUPPORT_BYTES >> 20;
+        return Err(CliError::usage(format!("the capability table {} is larger than {limit} MiB, which no table is", show(path))));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| CliError::usage(format!("the capability table {} is no text in UTF-8; it has to be JSON", show(path))))?;
     Ok((text, path.display().to_string()))
 }
 
@@ -122,6 +138,16 @@ fn run_config(from: &RunConfig, r: &RunRequest) -> RunConfig {
         }
     }
     to
+}
+
+/// Refuses to write over any file that the model is made of: only the opened model tells where its weights lie.
+///
+/// # Errors
+/// A usage error that names the option.
+pub fn guard_model_files(document: &Document, outputs: &[(&str, &Path)]) -> Result<()> {
+    let model_files = document.model().files();
+    let reads: Vec<(&str, &Path)> = model_files.iter().map(|f| ("model or its weights", f.path.as_path())).collect();
+    outputs.iter().try_for_each(|(option, path)| files::refuse_overwriting(option, path, &reads))
 }
 
 /// Saves the config with the marks; an older file of that name is replaced.

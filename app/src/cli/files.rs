@@ -93,6 +93,28 @@ pub fn refuse_overwriting(option: &str, output: &Path, inputs: &[(&str, &Path)])
     Ok(())
 }
 
+/// Refuses two outputs of one command in one file: the later would replace the earlier.
+///
+/// # Errors
+/// A usage error that names both options.
+pub fn refuse_sharing(outputs: &[(&str, &Path)]) -> Result<()> {
+    for (i, (option, path)) in outputs.iter().enumerate() {
+        if let Some((other, _)) = outputs[..i].iter().find(|(_, p)| same_target(p, path)) {
+            return Err(CliError::usage(format!("{other} and {option} both write {}; give each a file of its own", show(path))));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two outputs are one file, also where it does not exist yet.
+fn same_target(a: &Path, b: &Path) -> bool {
+    let whole = |p: &Path| {
+        let dir = p.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::canonicalize(p).or_else(|_| std::fs::canonicalize(dir).map(|d| d.join(p.file_name().unwrap_or_default())))
+    };
+    a == b || matches!((whole(a), whole(b)), (Ok(a), Ok(b)) if a == b)
+}
+
 /// A report to `target`: the standard output for `-`, else a file.
 ///
 /// # Errors
@@ -128,6 +150,10 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         assert!(refuse_overwriting("--json", &path, &[("config", &path)]).is_err());
         assert!(refuse_overwriting("--json", &dir.path().join("b"), &[("config", &path)]).is_ok());
+        let (new, same) = (dir.path().join("new"), dir.path().join("./new"));
+        assert!(refuse_sharing(&[("--json", &new), ("--trace", &path)]).is_ok());
+        let e = refuse_sharing(&[("--json", &new), ("--trace", &same)]).unwrap_err();
+        assert!(e.message.starts_with("--json and --trace both write"), "{e}");
     }
 
     #[test]

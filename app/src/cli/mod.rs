@@ -28,9 +28,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let args = request::expand_run_flag(args.into_iter().collect());
     let colors = output::Colors::before_parsing(&args);
     let command = args::Cli::command().color(colors.for_clap());
-    let cli = match command.try_get_matches_from(args).and_then(|m| args::Cli::from_arg_matches(&m)) {
+    let cli = match command.try_get_matches_from(&args).and_then(|m| args::Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
-        Err(e) => return clap_exit(&e),
+        Err(e) => {
+            let meant = if e.use_stderr() { request::hint(&args).or_else(|| request::run_option_hint(&args)) } else { None };
+            let Some(meant) = meant else { return clap_exit(&e) };
+            let out = Output::new(colors, false);
+            out.error(&meant);
+            return Exit::Usage.code();
+        }
     };
     let out = Output::new(colors, cli.global.quiet);
     match request::Request::resolve(cli).and_then(|r| dispatch(r, &out)) {

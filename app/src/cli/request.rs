@@ -11,7 +11,7 @@ use recut_exec::generate::InputSpec;
 
 use super::args::{self, Cli, Command, InspectArgs, MarkArgs, PartitionArgs, RunArgs, ScheduleArg, SchemaWhat, SnapshotArgs};
 use super::error::{CliError, Exit, Result, show};
-use super::files::refuse_overwriting;
+use super::files::{refuse_overwriting, refuse_sharing};
 
 /// A command, ready to be done.
 #[derive(Debug)]
@@ -207,8 +207,7 @@ pub struct DoctorRequest {
 pub fn expand_run_flag(mut args: Vec<OsString>) -> Vec<OsString> {
     let end = args.iter().position(|a| a == "--").unwrap_or(args.len());
     let Some(at) = args[..end].iter().position(|a| a == "--run") else { return args };
-    let known = ["run", "inspect", "partition", "snapshot", "doctor", "schema", "completions", "man", "help"];
-    if args[1..at].iter().any(|a| known.iter().any(|k| a == k)) {
+    if args[1..at].iter().any(|a| COMMANDS.iter().any(|k| a == k)) {
         return args;
     }
     args.remove(at);
@@ -223,7 +222,7 @@ impl Request {
     /// Usage errors.
     pub fn resolve(cli: Cli) -> Result<Self> {
         let Some(command) = cli.command else {
-            let model = needed(cli.model)?;
+            let model = needed(cli.model, "run")?;
             let color = match cli.global.color {
                 args::ColorWhen::Auto => None,
                 args::ColorWhen::Always => Some(true),
@@ -253,15 +252,53 @@ impl Request {
     }
 }
 
-fn needed(model: Option<PathBuf>) -> Result<PathBuf> {
-    model.ok_or_else(|| CliError::usage("no model was given; name a model file, e.g. `recut run model.onnx`"))
+fn needed(model: Option<PathBuf>, command: &str) -> Result<PathBuf> {
+    model.ok_or_else(|| CliError::usage(format!("no model was given; name a model file, e.g. `recut {command} model.onnx`")))
+}
+
+/// Words that clap takes for a command.
+pub const COMMANDS: [&str; 9] = ["run", "inspect", "partition", "snapshot", "doctor", "schema", "completions", "man", "help"];
+
+/// What was probably meant, where clap sees only that something is too much: a mistyped command, or an option of
+/// `recut run` without it.
+#[must_use]
+pub fn hint(args: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = args.iter().skip(1).take_while(|a| *a != "--").filter_map(|a| a.to_str()).collect();
+    if words.iter().any(|w| COMMANDS.contains(w) || *w == "--run") {
+        return None;
+    }
+    let first = words.first().filter(|w| !w.starts_with('-') && !Path::new(w).exists())?;
+    if words.len() > 1 && !first.contains(['.', '/', '\\']) {
+        let (distance, near) = COMMANDS.iter().map(|c| (strsim::damerau_levenshtein(first, c), *c)).min()?;
+        return Some(match distance {
+            0..=2 => format!("there is no command `{}`; did you mean `recut {near}`?", printable(first)),
+            _ => format!("there is no command and no file `{}`; the commands are {}", printable(first), COMMANDS.join(", ")),
+        });
+    }
+    None
+}
+
+/// That an option belongs to `recut run`, if it does and `recut run` was not asked for.
+#[must_use]
+pub fn run_option_hint(args: &[OsString]) -> Option<String> {
+    use clap::CommandFactory;
+    let words: Vec<&str> = args.iter().skip(1).take_while(|a| *a != "--").filter_map(|a| a.to_str()).collect();
+    if words.iter().any(|w| COMMANDS.contains(w) || *w == "--run") {
+        return None;
+    }
+    let app = args::Cli::command();
+    let run = app.find_subcommand("run")?;
+    let has = |c: &clap::Command, long: &str| c.get_arguments().any(|a| a.get_long() == Some(long));
+    let long = |w: &&str| w.strip_prefix("--").map(|l| l.split('=').next().unwrap_or(l).to_owned());
+    let option = words.iter().filter_map(long).find(|l| has(run, l) && !has(&app, l))?;
+    Some(format!("--{option} is an option of running a model, and the app was asked for; write `recut --run MODEL --{option} …`"))
 }
 
 /// MODEL and the target of `--json`, whose value is optional: in `--json model.onnx` the value is the model.
-fn model_and_json(model: Option<PathBuf>, json: Option<PathBuf>) -> Result<(PathBuf, Option<PathBuf>)> {
+fn model_and_json(command: &str, model: Option<PathBuf>, json: Option<PathBuf>) -> Result<(PathBuf, Option<PathBuf>)> {
     match (model, json) {
         (None, Some(value)) if value != Path::new("-") => Ok((value, Some("-".into()))),
-        (model, json) => Ok((needed(model)?, json)),
+        (model, json) => Ok((needed(model, command)?, json)),
     }
 }
 
@@ -340,7 +377,7 @@ fn dims(texts: &[String]) -> Result<Vec<(String, i64)>> {
 
 impl RunRequest {
     fn resolve(a: RunArgs) -> Result<Self> {
-        let (model, json) = model_and_json(a.model, a.json)?;
+        let (model, json) = model_and_json("run", a.model, a.json)?;
         let marks = MarkRequest::resolve(a.marks)?;
         let mut reads = marks.reads(&model);
         reads.extend(a.inputs.as_deref().map(|p| ("array file", p)));
@@ -356,6 +393,7 @@ impl RunRequest {
             reads.retain(|(what, _)| *what != "config");
             refuse_overwriting("--save-config", path, &reads)?;
         }
+        save_config_is_a_file(a.save_config.as_deref())?;
         if let Some(p) = &a.precision {
             precision(p)?;
         }
@@ -373,14 +411,11 @@ impl RunRequest {
         }
         let timeout = match a.timeout {
             None => None,
-            Some(s) => Some(
-                Duration::try_from_secs_f64(s)
-                    .ok()
-                    .filter(|d| !d.is_zero())
-                    .ok_or_else(|| CliError::usage(format!("--timeout {s}: expected a number of seconds above 0")))?,
-            ),
+            Some(s) => Some(Duration::try_from_secs_f64(s).ok().filter(|d| !d.is_zero()).ok_or_else(|| {
+                CliError::usage("--timeout: expected a number of seconds above 0 that a clock can count, e.g. --timeout 60")
+            })?),
         };
-        Ok(Self {
+        let request = Self {
             model,
             inputs: a.inputs,
             seed: a.seed,
@@ -405,7 +440,33 @@ impl RunRequest {
             json,
             save_config: a.save_config,
             marks,
-        })
+        };
+        refuse_sharing(&request.output_files())?;
+        Ok(request)
+    }
+
+    /// Files that the command writes, each with the option that names it.
+    pub fn output_files(&self) -> Vec<(&'static str, &Path)> {
+        output_files(&[
+            ("--outputs", &self.outputs),
+            ("--trace", &self.trace),
+            ("--json", &self.json),
+            ("--save-config", &self.save_config),
+        ])
+    }
+}
+
+fn output_files<'a>(options: &[(&'static str, &'a Option<PathBuf>)]) -> Vec<(&'static str, &'a Path)> {
+    let file = |(option, path): &(&'static str, &'a Option<PathBuf>)| Some((*option, path.as_deref().filter(|p| *p != Path::new("-"))?));
+    options.iter().filter_map(file).collect()
+}
+
+fn save_config_is_a_file(path: Option<&Path>) -> Result<()> {
+    match path {
+        Some(p) if p == Path::new("-") => {
+            Err(CliError::usage("--save-config -: a config names its model relative to itself, so it needs a file; give a file name"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -461,7 +522,7 @@ fn input_spec(text: &str) -> Result<InputSpec> {
 
 impl InspectRequest {
     fn resolve(a: InspectArgs) -> Result<Self> {
-        let (model, json) = model_and_json(a.model, a.json)?;
+        let (model, json) = model_and_json("inspect", a.model, a.json)?;
         if let Some(path) = &json {
             refuse_overwriting("--json", path, &[("model", &model)])?;
         }
@@ -480,7 +541,7 @@ impl InspectRequest {
 
 impl PartitionRequest {
     fn resolve(a: PartitionArgs) -> Result<Self> {
-        let (model, json) = model_and_json(a.model, a.json)?;
+        let (model, json) = model_and_json("partition", a.model, a.json)?;
         let marks = MarkRequest::resolve(a.marks)?;
         let mut reads = marks.reads(&model);
         if let Some(path) = &a.save_config {
@@ -492,7 +553,15 @@ impl PartitionRequest {
                 refuse_overwriting(option, path, &reads)?;
             }
         }
-        Ok(Self { model, preview: a.preview, dot: a.dot, json, save_config: a.save_config, marks })
+        save_config_is_a_file(a.save_config.as_deref())?;
+        let request = Self { model, preview: a.preview, dot: a.dot, json, save_config: a.save_config, marks };
+        refuse_sharing(&request.output_files())?;
+        Ok(request)
+    }
+
+    /// Files that the command writes, each with the option that names it.
+    pub fn output_files(&self) -> Vec<(&'static str, &Path)> {
+        output_files(&[("--dot", &self.dot), ("--json", &self.json), ("--save-config", &self.save_config)])
     }
 }
 
@@ -548,6 +617,17 @@ mod tests {
         }
         assert!(matches!(resolve("recut m.onnx").unwrap(), Request::App(_)));
         assert!(resolve("recut inspect m.onnx --run").is_err());
+    }
+
+    #[test]
+    fn clap_errors_get_the_hint_that_helps() {
+        let args = |line: &str| -> Vec<OsString> { line.split_whitespace().map(OsString::from).collect() };
+        assert!(hint(&args("recut inpsect m.onnx")).unwrap().contains("did you mean `recut inspect`"));
+        assert!(hint(&args("recut frobnicate m.onnx")).unwrap().contains("the commands are run, inspect"));
+        assert_eq!(hint(&args("recut m.onnx --config c.json")), None);
+        assert!(run_option_hint(&args("recut m.onnx --repeat 5")).unwrap().contains("`recut --run MODEL --repeat …`"));
+        assert_eq!(run_option_hint(&args("recut m.onnx --config c.json")), None);
+        assert_eq!(run_option_hint(&args("recut --run m.onnx --repeat x")), None);
     }
 
     #[test]

@@ -40,6 +40,12 @@ impl Theme {
         self.styles.get(role as usize).copied().unwrap_or_default()
     }
 
+    /// Names of the built-in themes.
+    #[must_use]
+    pub fn built_in_names() -> Vec<&'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name).collect()
+    }
+
     /// The theme called `name`, with complaints about its file. `user` gives the text of a user's theme file, by name.
     #[must_use]
     pub fn load(name: &str, depth: ColorDepth, ascii: bool, user: &dyn Fn(&str) -> Option<String>) -> (Self, Vec<ConfigWarning>) {

@@ -1,9 +1,11 @@
 //! What the detail pane says of the row under the cursor: made once when that row changes, not in every frame.
 
 use recut_core::diagnostic::printable;
-use recut_core::graph::{AttrValue, NodeId, ValueId, ValueKind};
+use recut_core::graph::{NodeId, ValueId, ValueKind};
 use recut_core::modules::ModuleId;
 use recut_core::partition::{PartitionId, Placement};
+use recut_core::report::inspect::attr_text;
+use recut_core::trace::Frame;
 
 use super::hit::Pane;
 use super::lanes::RowKind;
@@ -209,7 +211,7 @@ impl Writer<'_> {
             self.fact("torch op", Role::Text, printable(op));
         }
         if let Some(trace) = &node.stack_trace {
-            let (place, code) = source_of(trace);
+            let Frame { place, code } = recut_core::trace::innermost(trace);
             self.fact("source", Role::Text, printable(&place));
             if let Some(code) = code {
                 self.fact("", Role::TextDim, printable(&code));
@@ -247,7 +249,7 @@ impl Writer<'_> {
         if !node.attrs.is_empty() {
             self.head("Attributes");
             for a in node.attrs.iter().take(MOST) {
-                let value = attr_text(&a.value);
+                let value = printable(&attr_text(a)).into_owned();
                 self.line(vec![(Role::TextDim, format!("{} ", printable(&a.name))), (Role::Text, value)]).indent = 4;
             }
             self.more(node.attrs.len());
@@ -448,73 +450,4 @@ pub const fn severity_role(severity: recut_core::diagnostic::Severity) -> Role {
 
 fn printable_long(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { vec![' '] } else { vec![c] }).collect()
-}
-
-/// File and line of a frame of a Python stack trace, and its source line: the innermost that is the model's own code,
-/// else of a package that is not torch itself, else of all.
-fn source_of(trace: &str) -> (String, Option<String>) {
-    let lines: Vec<&str> = trace.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    let is_frame = |l: &&str| l.starts_with("File ");
-    let installed = |l: &str| l.contains("site-packages") || l.contains("dist-packages");
-    let own = lines.iter().rposition(|l| is_frame(l) && !installed(l));
-    let package = || lines.iter().rposition(|l| is_frame(l) && !l.contains("-packages/torch/"));
-    let Some(at) = own.or_else(package).or_else(|| lines.iter().rposition(is_frame)) else {
-        return (lines.last().copied().unwrap_or("").to_owned(), None);
-    };
-    let frame = lines.get(at).copied().unwrap_or("");
-    let mut parts = frame.splitn(3, ", ");
-    let file = parts.next().unwrap_or("").trim_start_matches("File ").trim_matches('"');
-    let line = parts.next().unwrap_or("").trim_start_matches("line ");
-    let function = parts.next().unwrap_or("").trim_start_matches("in ");
-    let place = format!("{file}:{line}{}{function}", if function.is_empty() { "" } else { " " });
-    (place, lines.get(at + 1).map(ToString::to_string))
-}
-
-fn attr_text(value: &AttrValue) -> String {
-    fn list<T>(items: &[T], show: impl Fn(&T) -> String) -> String {
-        let shown: Vec<String> = items.iter().take(MOST).map(show).collect();
-        let more = if items.len() > MOST { format!(", and {} more", items.len() - MOST) } else { String::new() };
-        format!("[{}{more}]", shown.join(", "))
-    }
-    let bytes_text = |b: &[u8]| printable(&String::from_utf8_lossy(b)).into_owned();
-    match value {
-        AttrValue::None => "None".to_owned(),
-        AttrValue::Bool(b) => b.to_string(),
-        AttrValue::Int(i) => i.to_string(),
-        AttrValue::Float(x) => x.to_string(),
-        AttrValue::Bytes(b) => bytes_text(b),
-        AttrValue::Ints(v) => list(v, ToString::to_string),
-        AttrValue::Floats(v) => list(v, ToString::to_string),
-        AttrValue::ByteStrings(v) => list(v, |b| bytes_text(b)),
-        AttrValue::Tensor(w) => format!("tensor {}{}", w.dtype, list(&w.shape, ToString::to_string)),
-        AttrValue::Tensors(v) => plural(v.len(), "tensor"),
-        AttrValue::Body(_) => "graph, below".to_owned(),
-        AttrValue::Bodies(v) => format!("{}, below", plural(v.len(), "graph")),
-        AttrValue::Type(t) => printable(t).into_owned(),
-        // Lists of lists end here: their depth is the file's.
-        AttrValue::List(v) => list(v, |a| match a {
-            AttrValue::List(inner) => plural(inner.len(), "item"),
-            AttrValue::Int(i) => i.to_string(),
-            AttrValue::Float(x) => x.to_string(),
-            AttrValue::Bool(b) => b.to_string(),
-            AttrValue::Bytes(b) => bytes_text(b),
-            AttrValue::None => "None".to_owned(),
-            _ => "…".to_owned(),
-        }),
-        AttrValue::Reference(r) => format!("the function's {}", printable(r)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_source_is_the_innermost_frame() {
-        let library = "File \"c.py\", line 1, in g\n    y\nFile \"/x/site-packages/torch/nn.py\", line 2, in h\n    z\n";
-        assert_eq!(source_of(library), ("c.py:1 g".to_owned(), Some("y".to_owned())));
-        let trace = "File \"a.py\", line 3, in forward\n    x = self.f(x)\nFile \"b.py\", line 12, in f\n    return x.relu()\n";
-        assert_eq!(source_of(trace), ("b.py:12 f".to_owned(), Some("return x.relu()".to_owned())));
-        assert_eq!(source_of("no frames here").0, "no frames here");
-    }
 }

@@ -160,6 +160,8 @@ pub enum JobRequest {
         text: String,
         /// Whether a file that is there may be replaced.
         overwrite: bool,
+        /// The opened model, none of whose files may be replaced.
+        model: Arc<Model>,
     },
     /// Read the model.
     Model {

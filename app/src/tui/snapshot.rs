@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
+use recut_core::diagnostic::printable;
 use recut_core::document::Document;
 use recut_exec::engine::CancelToken;
 
@@ -57,8 +58,12 @@ pub struct Snapshot {
 /// Draws `document` after `options.keys`. Background jobs are done at once; nothing is written to disk.
 ///
 /// # Errors
-/// If there is no such view.
+/// If there is no such view or theme.
 pub fn snapshot(document: Document, options: &SnapshotOptions) -> anyhow::Result<Snapshot> {
+    if !Theme::built_in_names().contains(&&*options.theme) {
+        let known = Theme::built_in_names().join(", ");
+        anyhow::bail!("--theme: there is no theme `{}`; built in are {known}", printable(&options.theme));
+    }
     let (theme, warnings) = Theme::load(&options.theme, options.colors, options.ascii, &|_| None);
     let setup = Setup {
         document,
@@ -74,7 +79,7 @@ pub fn snapshot(document: Document, options: &SnapshotOptions) -> anyhow::Result
     state.main = match &*options.view {
         "lanes" => MainView::Lanes,
         "problems" => MainView::Problems,
-        other => anyhow::bail!("no view `{other}`; there are lanes and problems"),
+        other => anyhow::bail!("--view: there is no view `{}`; there are lanes and problems", printable(other)),
     };
     let look = Look { depth: options.colors, ascii: options.ascii };
     settle(&mut state, effects, look);

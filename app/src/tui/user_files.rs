@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use etcetera::BaseStrategy;
 use recut_core::document::Recovery;
 
+use crate::theme::ConfigWarning;
+
 /// Folders of the user.
 #[derive(Clone, Debug, Default)]
 pub struct UserFiles {
@@ -14,6 +16,7 @@ pub struct UserFiles {
 
 /// What the user's `config.toml` may say about the app.
 #[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct AppConfig {
     theme: Option<String>,
 }
@@ -33,11 +36,24 @@ impl UserFiles {
         self.config.as_deref()
     }
 
-    /// The theme that `config.toml` names.
+    /// The theme that `config.toml` names, and what is wrong with that file.
     #[must_use]
-    pub fn theme_name(&self) -> Option<String> {
-        let text = std::fs::read_to_string(self.config.as_ref()?.join("config.toml")).ok()?;
-        toml::from_str::<AppConfig>(&text).ok()?.theme
+    pub fn theme_name(&self) -> (Option<String>, Option<ConfigWarning>) {
+        let Some(path) = self.config.as_ref().map(|c| c.join("config.toml")) else { return (None, None) };
+        let Ok(text) = std::fs::read_to_string(&path) else { return (None, None) };
+        match toml::from_str::<AppConfig>(&text) {
+            Ok(config) => (config.theme, None),
+            Err(e) => {
+                let before = e.span().and_then(|s| text.get(..s.start)).unwrap_or("");
+                let warning = ConfigWarning {
+                    file: path.display().to_string(),
+                    line: before.matches('\n').count() + 1,
+                    key: String::new(),
+                    message: format!("{}; the file is not used (it may hold: theme = \"NAME\")", e.message()),
+                };
+                (None, Some(warning))
+            }
+        }
     }
 
     /// File of a user's theme, whether it exists or not.
@@ -65,5 +81,24 @@ impl UserFiles {
     #[must_use]
     pub fn recovery_path(&self, model: &Path) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("recovery").join(Recovery::file_name(model)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_that_cannot_be_used_is_said_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let user = UserFiles { config: Some(dir.path().to_owned()), state: None };
+        assert_eq!(user.theme_name(), (None, None));
+        std::fs::write(dir.path().join("config.toml"), "theme = \"light\"\n").unwrap();
+        assert_eq!(user.theme_name(), (Some("light".to_owned()), None));
+        for (text, line) in [("# mine\ntheme = 3\n", 2), ("theme = \"light\"\n\ncolour = 1\n", 3)] {
+            std::fs::write(dir.path().join("config.toml"), text).unwrap();
+            let (theme, warning) = user.theme_name();
+            assert_eq!((theme, warning.map(|w| w.line)), (None, Some(line)), "{text}");
+        }
     }
 }

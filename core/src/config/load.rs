@@ -12,6 +12,9 @@ use crate::select::{Bare, Selector};
 /// Largest config that is read, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 
+/// Most threads that a run may be given: far above what any machine has, and few enough for the system to start them.
+pub const MAX_THREADS: u32 = 1024;
+
 /// Why a config file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", describe(self))]
@@ -114,11 +117,15 @@ impl PartitionConfig {
         let error =
             |message: String| ConfigError { file: file.clone(), kind: ConfigErrorKind::File, place: None, field: String::new(), message };
         let length = std::fs::metadata(path).map_err(|e| error(format!("cannot be read: {e}")))?;
-        if !length.is_file() || length.len() > MAX_BYTES as u64 {
-            return Err(error(format!("is no partition config: those are files of at most {MAX_BYTES} bytes")));
+        if !length.is_file() {
+            return Err(error("is no regular file".to_owned()));
+        }
+        if length.len() > MAX_BYTES as u64 {
+            return Err(error(format!("is larger than {} MiB, which no partition config is", MAX_BYTES >> 20)));
         }
         let bytes = std::fs::read(path).map_err(|e| error(format!("cannot be read: {e}")))?;
-        let text = String::from_utf8(bytes).map_err(|e| error(format!("no valid JSON: {}", e.utf8_error())))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|e| ConfigError { kind: ConfigErrorKind::Syntax, ..error(format!("no valid JSON: {}", e.utf8_error())) })?;
         Self::load(&text, &file)
     }
 
@@ -141,8 +148,10 @@ impl PartitionConfig {
         if self.partitioner.min_block_size == 0 {
             return refuse("partitioner.min_block_size", "is 0, but has to be at least 1");
         }
-        if self.run.threads == Some(0) {
-            return refuse("run.threads", "is 0, but has to be at least 1; null takes all cores");
+        if let Some(n) = self.run.threads
+            && !(1..=MAX_THREADS).contains(&n)
+        {
+            return refuse("run.threads", &format!("is {n}, but has to be between 1 and {MAX_THREADS}; null takes all cores"));
         }
         for (i, entry) in self.run.overrides.iter().enumerate() {
             let field = || format!("run.overrides[{i}]");

@@ -28,6 +28,7 @@ impl Document {
     fn collect_problems(&self) -> Vec<Diagnostic> {
         let mut out = self.import_diagnostics.clone();
         out.extend(self.model_mismatch());
+        out.extend(self.unknown_dims());
         for list in MarkList::ALL {
             for text in list.entries(&self.config) {
                 self.entry_problems(&mut out, list.name(), text, list.bare());
@@ -44,6 +45,21 @@ impl Document {
         self.conditional_support(&mut out);
         out.extend(self.plan().problems.iter().cloned());
         out
+    }
+
+    /// Sizes that are given to dimensions which the model does not have.
+    fn unknown_dims(&self) -> Vec<Diagnostic> {
+        let symbols = crate::infer::symbols(self.model());
+        let about = |name: &str| {
+            let known = if symbols.is_empty() {
+                "its inputs have no symbolic dimension".to_owned()
+            } else {
+                format!("it has {}", symbols.iter().take(8).map(|s| printable(s)).collect::<Vec<_>>().join(", "))
+            };
+            let message = format!("the model has no dimension `{}`, so its size changes nothing: {known}", printable(name));
+            Diagnostic::warning("unknown_dim", message)
+        };
+        self.config.dims.keys().filter(|name| !symbols.iter().any(|s| s == name.as_str())).map(|name| about(name)).collect()
     }
 
     fn model_mismatch(&self) -> Option<Diagnostic> {

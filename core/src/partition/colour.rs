@@ -147,16 +147,21 @@ fn report_pins(view: &View, marks: &Marks, problems: &mut Vec<Diagnostic>) {
             }
         }
     }
-    for torch in &marks.torch_executed_nodes {
-        for accelerated in &marks.accelerated_nodes {
-            for (i, (a, b)) in torch.words().iter().zip(accelerated.words()).enumerate() {
-                let mut both = a & b;
-                while both != 0 {
-                    let n = NodeId((i * 64) as u32 + both.trailing_zeros());
-                    about(n, "conflicting_pins", "pinned both to torch and to the accelerator; the accelerator wins".to_owned());
-                    both &= both - 1;
-                }
-            }
+    if marks.torch_executed_nodes.is_empty() || marks.accelerated_nodes.is_empty() {
+        return;
+    }
+    // There may be thousands of pins, one a node: the unions are compared, not every pair.
+    let union = |sets: &[Arc<NodeSet>]| {
+        let mut words = vec![0u64; sets.iter().map(|s| s.words().len()).max().unwrap_or(0)];
+        sets.iter().for_each(|s| words.iter_mut().zip(s.words()).for_each(|(w, s)| *w |= s));
+        words
+    };
+    for (i, (a, b)) in union(&marks.torch_executed_nodes).iter().zip(union(&marks.accelerated_nodes)).enumerate() {
+        let mut both = a & b;
+        while both != 0 {
+            let n = NodeId((i * 64) as u32 + both.trailing_zeros());
+            about(n, "conflicting_pins", "pinned both to torch and to the accelerator; the accelerator wins".to_owned());
+            both &= both - 1;
         }
     }
 }

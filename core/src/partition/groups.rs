@@ -16,7 +16,7 @@ use super::buffers::Buffers;
 use super::levels::{self, LevelGraph, Pairs, Slots, after_all, before_all, held};
 use super::{Colouring, Marks, Placement, Rule};
 use crate::diagnostic::{Diagnostic, printable};
-use crate::graph::{Csr, ValueId};
+use crate::graph::{Csr, Digraph, ValueId};
 use crate::view::{Unit, UnitId, View};
 
 /// Why units belong together.
@@ -225,9 +225,15 @@ impl Contraction {
         }
         let part_of: Vec<u32> = (0..n as u32).map(|u| sets.find(u)).collect();
         let part_preds = view.preds.contracted(n, &part_of);
-        let component = components(&part_preds, part_of.iter().enumerate().filter(|(u, p)| *u as u32 == **p).map(|(_, &p)| p));
-        let vertex_of: Vec<u32> = part_of.iter().map(|&p| component.of[p as usize]).collect();
-        let count = component.count as usize;
+        let part_succs = part_preds.transposed(n);
+        let parts: Vec<u32> = (0..n as u32).filter(|&u| part_of[u as usize] == u).collect();
+        let components = Digraph::new(&parts, &part_preds, &part_succs).components();
+        let count = components.len();
+        let mut vertex_of_part = vec![0; n];
+        for (vertex, parts) in (0u32..).zip(&components) {
+            parts.iter().for_each(|&p| vertex_of_part[p as usize] = vertex);
+        }
+        let vertex_of: Vec<u32> = part_of.iter().map(|&p| vertex_of_part[p as usize]).collect();
         let units = Csr::from_pairs(count, vertex_of.iter().enumerate().map(|(u, &v)| (v, u as u32)));
         let preds = view.preds.contracted(count, &vertex_of);
         Self { vertex_of, units, preds }
@@ -336,62 +342,4 @@ impl DisjointSets {
         let (a, b) = (self.find(a), self.find(b));
         self.parent[a.max(b) as usize] = a.min(b);
     }
-}
-
-/// Strongly connected components, numbered so that each stands after those it reads from.
-struct Components {
-    of: Vec<u32>,
-    count: u32,
-}
-
-/// Tarjan's algorithm with its own stack, following `preds` from `roots`.
-fn components(preds: &Csr, roots: impl Iterator<Item = u32>) -> Components {
-    const UNSEEN: u32 = u32::MAX;
-    let n = preds.rows();
-    let mut out = Components { of: vec![UNSEEN; n], count: 0 };
-    let mut index = vec![UNSEEN; n];
-    let mut low = vec![0u32; n];
-    let mut next_index = 0;
-    let mut open: Vec<u32> = Vec::new();
-    let mut calls: Vec<(u32, usize)> = Vec::new();
-    for root in roots {
-        if index[root as usize] != UNSEEN {
-            continue;
-        }
-        calls.push((root, 0));
-        while let Some((v, edge)) = calls.last_mut() {
-            let v = *v;
-            if *edge == 0 {
-                (index[v as usize], low[v as usize]) = (next_index, next_index);
-                next_index += 1;
-                open.push(v);
-            }
-            match preds.row(v as usize).get(*edge) {
-                Some(&p) => {
-                    *edge += 1;
-                    if index[p as usize] == UNSEEN {
-                        calls.push((p, 0));
-                    } else if out.of[p as usize] == UNSEEN {
-                        low[v as usize] = low[v as usize].min(index[p as usize]);
-                    }
-                }
-                None => {
-                    calls.pop();
-                    if let Some((parent, _)) = calls.last() {
-                        low[*parent as usize] = low[*parent as usize].min(low[v as usize]);
-                    }
-                    if low[v as usize] == index[v as usize] {
-                        while let Some(member) = open.pop() {
-                            out.of[member as usize] = out.count;
-                            if member == v {
-                                break;
-                            }
-                        }
-                        out.count += 1;
-                    }
-                }
-            }
-        }
-    }
-    out
 }

@@ -13,6 +13,7 @@ use crate::graph::{Attr, AttrValue, Graph, NodeId, ValueId, ValueKind, ValueType
 use crate::infer::cost;
 use crate::model::{Format, Model};
 use crate::modules::ModuleId;
+use crate::trace;
 use crate::weights::{Storage, WeightRef};
 
 /// Name and version of the format.
@@ -329,20 +330,11 @@ pub fn node_info(model: &Model, id: NodeId, dims: &Bindings) -> NodeInfo {
         captures: node.captures.iter().map(|&v| name(v)).collect(),
         body_nodes: node.bodies.iter().map(|b| b.graph.total_nodes()).sum(),
         torch_op: node.torch_op.as_ref().map(ToString::to_string),
-        source: node.stack_trace.as_deref().and_then(innermost_frame),
+        source: node.stack_trace.as_deref().map(|t| trace::innermost(t).place).filter(|p| !p.is_empty()),
         params: cost.params,
         flops: Quantity::new(cost.flops.as_ref(), dims),
         bytes: Quantity::new(cost.bytes.as_ref(), dims),
     }
-}
-
-/// `file.py:12` of the innermost frame of a Python stack trace.
-#[must_use]
-pub fn innermost_frame(trace: &str) -> Option<String> {
-    let line = trace.lines().rev().find(|l| l.trim_start().starts_with("File \""))?;
-    let (file, rest) = line.trim_start().strip_prefix("File \"")?.split_once('"')?;
-    let number: String = rest.strip_prefix(", line ")?.chars().take_while(char::is_ascii_digit).collect();
-    Some(format!("{file}:{number}"))
 }
 
 /// One value.
@@ -438,12 +430,5 @@ mod tests {
         assert_eq!(attr(AttrValue::Tensor(WeightRef::inline(DType::F32, &[2, 3], vec![0; 24]))), "f32[2,3]");
         let nested = (0..50).fold(AttrValue::Int(1), |v, _| AttrValue::List(Box::new([v])));
         assert_eq!(attr(nested), "[[[[[…]]]]]");
-    }
-
-    #[test]
-    fn the_innermost_frame_is_the_users_line() {
-        let trace = "File \"/a/main.py\", line 3, in <module>\n    m(x)\n  File \"/a/net.py\", line 41, in forward\n    y = relu(x)\n";
-        assert_eq!(innermost_frame(trace).as_deref(), Some("/a/net.py:41"));
-        assert_eq!(innermost_frame("no trace"), None);
     }
 }

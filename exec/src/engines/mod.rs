@@ -31,12 +31,16 @@ pub struct EngineMissing {
     pub message: String,
 }
 
+/// What a report says of a torch partition. This version has no torch engine, so whether
+/// torch is installed makes no difference yet; summaries say so once.
+pub const NO_TORCH: &str = "torch not found, ran on cpu";
+
 /// An engine with what a report must say about the choice.
 #[derive(Clone)]
 pub struct Assignment {
     /// The engine.
     pub engine: Arc<dyn Engine>,
-    /// That another one was meant (`torch not found, ran on cpu`).
+    /// That another one was meant ([`NO_TORCH`]).
     pub note: Option<String>,
     /// Precision it is to compute in.
     pub precision: String,
@@ -80,8 +84,8 @@ impl Engines {
         Err(EngineMissing { engine: name.to_owned(), message })
     }
 
-    /// The engine for a partition of this kind. Torch partitions run on `cpu` where torch is not found and nobody
-    /// insists; opaque ones run their original graph on `cpu`.
+    /// The engine for a partition of this kind. Torch partitions run on `cpu` where nobody insists on another
+    /// engine; opaque ones run their original graph on `cpu`.
     ///
     /// # Errors
     /// If an engine that was asked for is not found, or has not the precision.
@@ -98,7 +102,7 @@ impl Engines {
                 Ok(Assignment { engine, note: None, precision: run.precision.clone() })
             }
             Placement::Torch if run.torch_engine == "auto" => {
-                let note = Some("torch not found, ran on cpu".to_owned());
+                let note = Some(NO_TORCH.to_owned());
                 Ok(Assignment { engine: self.cpu.clone(), note, precision: fp32() })
             }
             Placement::Torch => Ok(Assignment { engine: self.by_name(&run.torch_engine)?, note: None, precision: fp32() }),

@@ -58,6 +58,9 @@ pub fn load_arrays(path: &Path) -> Result<Arrays, ArrayError> {
     if meta.is_dir() {
         return load_directory(path);
     }
+    if !meta.is_file() {
+        return Err(ArrayError::reading(path, None, "it is no regular file"));
+    }
     let file = File::open(path).map_err(|e| ArrayError::io(path, &e))?;
     let mut reader = BufReader::new(file);
     let mut start = [0u8; 9];

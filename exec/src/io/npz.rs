@@ -36,11 +36,22 @@ pub(super) fn read(path: &Path, file: BufReader<File>) -> Result<Arrays, ArrayEr
 
 pub(super) fn write(file: &mut File, arrays: &Arrays) -> std::io::Result<()> {
     let mut zip = ZipWriter::new(BufWriter::new(file));
+    match entries(&mut zip, arrays) {
+        Ok(()) => zip.finish().map_err(std::io::Error::other)?.flush(),
+        Err(e) => {
+            // Dropped, it would try to end the archive once more, fail for the same reason and print that.
+            std::mem::forget(zip);
+            Err(e)
+        }
+    }
+}
+
+fn entries(zip: &mut ZipWriter<BufWriter<&mut File>>, arrays: &Arrays) -> std::io::Result<()> {
     for (name, t) in arrays {
         let large = t.byte_len() as u64 > u64::from(u32::MAX) - (1 << 20);
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(large);
         zip.start_file(format!("{name}.npy"), options).map_err(std::io::Error::other)?;
-        npy::write(&mut zip, t)?;
+        npy::write(zip, t)?;
     }
-    zip.finish().map_err(std::io::Error::other)?.flush()
+    Ok(())
 }

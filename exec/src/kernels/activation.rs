@@ -1,7 +1,8 @@
 //! Activations: element-wise functions with parameters.
 
+use super::attrs::Attrs;
 use super::unary::map_floats;
-use super::{Entry, Kernel, KernelError, PrepareCtx, attr, vecmath};
+use super::{Entry, Kernel, KernelError, PrepareCtx, vecmath};
 use crate::invalid;
 
 type Made = Result<Box<dyn Kernel>, KernelError>;
@@ -18,10 +19,10 @@ pub(super) const TABLE: &[Entry] = &[
     Entry::onnx("Softsign", 1, |_| map_floats(3, |x| x / (1.0 + x.abs()), |x| x / (1.0 + x.abs()))),
     Entry::onnx("Mish", 18, |_| map_floats(32, |x| x * vecmath::tanh(softplus(x)), |x| x * softplus64(x).tanh())),
     Entry::onnx("Gelu", 20, gelu_by_attribute),
-    Entry::onnx("Swish", 24, |ctx| swish(attr::float(ctx.node, "alpha", 1.0)?)),
+    Entry::onnx("Swish", 24, |ctx| swish(Attrs(ctx.node).float("alpha", 1.0)?)),
     Entry::onnx("Shrink", 9, shrink),
     Entry { domain: "com.microsoft", op: "Gelu", since: 1, factory: |_| map_floats(14, gelu, gelu64) },
-    Entry { domain: "com.microsoft", op: "QuickGelu", since: 1, factory: |ctx| swish(attr::float(ctx.node, "alpha", 1.702)?) },
+    Entry { domain: "com.microsoft", op: "QuickGelu", since: 1, factory: |ctx| swish(Attrs(ctx.node).float("alpha", 1.702)?) },
 ];
 
 /// `x Phi(x)`.
@@ -54,7 +55,7 @@ fn softplus64(x: f64) -> f64 {
 }
 
 fn leaky_relu(ctx: &PrepareCtx<'_>) -> Made {
-    let a = attr::float(ctx.node, "alpha", 0.01)?;
+    let a = Attrs(ctx.node).float("alpha", 0.01)?;
     let a32 = a as f32;
     map_floats(1, move |x| if x < 0.0 { a32 * x } else { x }, move |x| if x < 0.0 { a * x } else { x })
 }
@@ -76,17 +77,17 @@ fn exponential_unit(alpha: f64, gamma: f64, divisor: f64) -> Made {
 }
 
 fn elu(ctx: &PrepareCtx<'_>) -> Made {
-    exponential_unit(attr::float(ctx.node, "alpha", 1.0)?, 1.0, 1.0)
+    exponential_unit(Attrs(ctx.node).float("alpha", 1.0)?, 1.0, 1.0)
 }
 
 fn selu(ctx: &PrepareCtx<'_>) -> Made {
     // Operator set 1 had the constants rounded to four places.
     let (alpha, gamma) = if ctx.opset < 6 { (1.6732, 1.0507) } else { (1.673_263_2, 1.050_701) };
-    exponential_unit(attr::float(ctx.node, "alpha", alpha)?, attr::float(ctx.node, "gamma", gamma)?, 1.0)
+    exponential_unit(Attrs(ctx.node).float("alpha", alpha)?, Attrs(ctx.node).float("gamma", gamma)?, 1.0)
 }
 
 fn celu(ctx: &PrepareCtx<'_>) -> Made {
-    let alpha = attr::float(ctx.node, "alpha", 1.0)?;
+    let alpha = Attrs(ctx.node).float("alpha", 1.0)?;
     if alpha == 0.0 {
         return invalid!("attribute alpha must not be 0: Celu divides by it");
     }
@@ -94,19 +95,19 @@ fn celu(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn thresholded_relu(ctx: &PrepareCtx<'_>) -> Made {
-    let a = attr::float(ctx.node, "alpha", 1.0)?;
+    let a = Attrs(ctx.node).float("alpha", 1.0)?;
     let a32 = a as f32;
     map_floats(1, move |x| if x <= a32 { 0.0 } else { x }, move |x| if x <= a { 0.0 } else { x })
 }
 
 fn hard_sigmoid(ctx: &PrepareCtx<'_>) -> Made {
-    let (a, b) = (attr::float(ctx.node, "alpha", 0.2)?, attr::float(ctx.node, "beta", 0.5)?);
+    let (a, b) = (Attrs(ctx.node).float("alpha", 0.2)?, Attrs(ctx.node).float("beta", 0.5)?);
     let (a32, b32) = (a as f32, b as f32);
     map_floats(2, move |x| (a32 * x + b32).clamp(0.0, 1.0), move |x| (a * x + b).clamp(0.0, 1.0))
 }
 
 fn gelu_by_attribute(ctx: &PrepareCtx<'_>) -> Made {
-    match attr::text(ctx.node, "approximate", "none")? {
+    match Attrs(ctx.node).text("approximate", "none")? {
         "none" => map_floats(14, gelu, gelu64),
         "tanh" => map_floats(14, gelu_tanh, gelu_tanh64),
         _ => invalid!("attribute approximate must be none or tanh"),
@@ -120,7 +121,7 @@ pub(super) fn swish(alpha: f64) -> Made {
 }
 
 fn shrink(ctx: &PrepareCtx<'_>) -> Made {
-    let (lambd, bias) = (attr::float(ctx.node, "lambd", 0.5)?, attr::float(ctx.node, "bias", 0.0)?);
+    let (lambd, bias) = (Attrs(ctx.node).float("lambd", 0.5)?, Attrs(ctx.node).float("bias", 0.0)?);
     let go = move |x: f64| {
         if x < -lambd {
             x + bias

@@ -10,15 +10,21 @@ use crate::invalid;
 pub(super) struct Attrs<'a>(pub(super) &'a Node);
 
 impl<'a> Attrs<'a> {
-    fn wrong<T>(name: &str, want: &str) -> Result<T, KernelError> {
-        invalid!("attribute {name} must be {want}")
+    fn wrong<T>(self, name: &str, want: &str) -> Result<T, KernelError> {
+        invalid!("attribute {name} of {} must be {want}", self.0.op)
+    }
+
+    /// The attribute `name`; `None` where absent.
+    fn get(self, name: &str) -> Option<&'a AttrValue> {
+        self.0.attr(name).filter(|v| !matches!(v, AttrValue::None))
     }
 
     pub(super) fn opt_int(self, name: &str) -> Result<Option<i64>, KernelError> {
-        match self.0.attr(name) {
+        match self.get(name) {
             None => Ok(None),
             Some(AttrValue::Int(i)) => Ok(Some(*i)),
-            Some(_) => Self::wrong(name, "an integer"),
+            Some(AttrValue::Bool(b)) => Ok(Some(i64::from(*b))),
+            Some(_) => self.wrong(name, "an integer"),
         }
     }
 
@@ -43,10 +49,10 @@ impl<'a> Attrs<'a> {
     }
 
     pub(super) fn opt_float(self, name: &str) -> Result<Option<f64>, KernelError> {
-        match self.0.attr(name) {
+        match self.get(name) {
             None => Ok(None),
             Some(AttrValue::Float(x)) => Ok(Some(*x)),
-            Some(_) => Self::wrong(name, "a number"),
+            Some(_) => self.wrong(name, "a number"),
         }
     }
 
@@ -55,27 +61,31 @@ impl<'a> Attrs<'a> {
     }
 
     pub(super) fn ints(self, name: &str) -> Result<Option<&'a [i64]>, KernelError> {
-        match self.0.attr(name) {
+        match self.get(name) {
             None => Ok(None),
             Some(AttrValue::Ints(v)) => Ok(Some(v)),
-            Some(_) => Self::wrong(name, "a list of integers"),
+            // An empty list has no element that would tell its type.
+            Some(AttrValue::Floats(v)) if v.is_empty() => Ok(Some(&[])),
+            Some(AttrValue::List(v)) if v.is_empty() => Ok(Some(&[])),
+            Some(_) => self.wrong(name, "a list of integers"),
         }
     }
 
     pub(super) fn floats(self, name: &str) -> Result<Option<&'a [f64]>, KernelError> {
-        match self.0.attr(name) {
+        match self.get(name) {
             None => Ok(None),
             Some(AttrValue::Floats(v)) => Ok(Some(v)),
-            Some(_) => Self::wrong(name, "a list of numbers"),
+            Some(AttrValue::Ints(v)) if v.is_empty() => Ok(Some(&[])),
+            Some(_) => self.wrong(name, "a list of numbers"),
         }
     }
 
     pub(super) fn opt_text(self, name: &str) -> Result<Option<&'a str>, KernelError> {
-        match self.0.attr(name) {
+        match self.get(name) {
             None => Ok(None),
             Some(v) => match v.as_str() {
                 Some(s) => Ok(Some(s)),
-                None => Self::wrong(name, "text"),
+                None => self.wrong(name, "text"),
             },
         }
     }
@@ -95,4 +105,9 @@ impl<'a> Attrs<'a> {
             }
         }
     }
+}
+
+/// A size from a file or an input: not negative, and one that this machine can count to.
+pub(super) fn to_size(what: &str, n: i64) -> Result<usize, KernelError> {
+    usize::try_from(n).map_err(|_| KernelError::Invalid(format!("{what} is {n}, which is no size")))
 }

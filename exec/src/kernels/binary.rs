@@ -2,8 +2,9 @@
 
 use recut_core::dtype::DType;
 
+use super::attrs::Attrs;
 use super::broadcast::{Plan, zip, zip_in_place};
-use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, attr, cast, half_float, kernel, one};
+use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, cast, half_float, kernel, one};
 use crate::tensor::{Dims, Element, Tensor};
 use crate::{invalid, unsupported};
 
@@ -16,7 +17,7 @@ pub(super) const TABLE: &[Entry] = &[
     Entry::onnx("Div", 1, |ctx| binary(ctx, Op::Div)),
     Entry::onnx("Pow", 1, |ctx| binary(ctx, Op::Pow)),
     Entry::onnx("PRelu", 1, p_relu),
-    Entry::onnx("Mod", 10, |ctx| binary(ctx, if attr::flag(ctx.node, "fmod", false)? { Op::Fmod } else { Op::Mod })),
+    Entry::onnx("Mod", 10, |ctx| binary(ctx, if Attrs(ctx.node).flag("fmod", false)? { Op::Fmod } else { Op::Mod })),
     Entry::onnx("BitwiseAnd", 18, |ctx| binary(ctx, Op::BitAnd)),
     Entry::onnx("BitwiseOr", 18, |ctx| binary(ctx, Op::BitOr)),
     Entry::onnx("BitwiseXor", 18, |ctx| binary(ctx, Op::BitXor)),
@@ -63,7 +64,7 @@ pub(super) fn aligned(a: &Tensor, b: &Tensor, axis: Option<i64>) -> Result<Tenso
 
 /// The `axis` attribute of operator sets before 7.
 pub(super) fn legacy_axis(ctx: &PrepareCtx<'_>) -> Result<Option<i64>, KernelError> {
-    if ctx.opset < 7 && attr::flag(ctx.node, "broadcast", false)? { attr::int_opt(ctx.node, "axis") } else { Ok(None) }
+    if ctx.opset < 7 && Attrs(ctx.node).flag("broadcast", false)? { Attrs(ctx.node).opt_int("axis") } else { Ok(None) }
 }
 
 fn binary(ctx: &PrepareCtx<'_>, op: Op) -> Made {
@@ -296,7 +297,7 @@ fn pow_mixed(ctx: &mut RunCtx<'_>, a: &Tensor, b: &Tensor) -> Result<Outputs, Ke
 }
 
 fn bit_shift(ctx: &PrepareCtx<'_>) -> Made {
-    match attr::text(ctx.node, "direction", "")? {
+    match Attrs(ctx.node).text("direction", "")? {
         "LEFT" => binary(ctx, Op::Shl),
         "RIGHT" => binary(ctx, Op::Shr),
         _ => invalid!("attribute direction must be LEFT or RIGHT"),

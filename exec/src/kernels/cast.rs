@@ -3,8 +3,9 @@
 use half::{bf16, f16};
 use recut_core::dtype::DType;
 
+use super::attrs::Attrs;
 use super::small_float::{self, ScaleRounding};
-use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx, attr, half_float, kernel, one, parallel};
+use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx, half_float, kernel, one, parallel};
 use crate::tensor::{Element, Tensor, element_bytes};
 use crate::{invalid, unsupported};
 
@@ -17,7 +18,7 @@ pub(super) fn dtype_attr(ctx: &PrepareCtx<'_>, name: &str) -> Result<Option<DTyp
         return DType::parse(&text.to_ascii_lowercase())
             .map_or_else(|| invalid!("attribute {name} names no element type"), |d| Ok(Some(d)));
     }
-    let Some(number) = attr::int_opt(ctx.node, name)? else { return Ok(None) };
+    let Some(number) = Attrs(ctx.node).opt_int(name)? else { return Ok(None) };
     match i32::try_from(number).ok().and_then(DType::from_onnx) {
         Some(d) => Ok(Some(d)),
         None => invalid!("attribute {name} is {number}, which is no element type"),
@@ -25,13 +26,13 @@ pub(super) fn dtype_attr(ctx: &PrepareCtx<'_>, name: &str) -> Result<Option<DTyp
 }
 
 fn options(ctx: &PrepareCtx<'_>) -> Result<Options, KernelError> {
-    let rounding = match attr::text(ctx.node, "round_mode", "up")? {
+    let rounding = match Attrs(ctx.node).text("round_mode", "up")? {
         "up" => ScaleRounding::Up,
         "down" => ScaleRounding::Down,
         "nearest" => ScaleRounding::Nearest,
         _ => return invalid!("attribute round_mode must be up, down or nearest"),
     };
-    Ok(Options { saturate: attr::flag(ctx.node, "saturate", true)?, rounding })
+    Ok(Options { saturate: Attrs(ctx.node).flag("saturate", true)?, rounding })
 }
 
 fn cast(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
@@ -215,7 +216,7 @@ fn convert(ctx: &mut RunCtx<'_>, x: &Tensor, to: DType, options: Options) -> Res
         DType::String => from_strings(ctx, x, to, options),
         d if d.is_float() => {
             let mut wide = ctx.alloc(DType::F32, dims)?;
-            let table: Vec<f32> = (0..=255).map(|code| small_float::decode(d, code)).collect();
+            let table = small_float::decode_table(d);
             each(x.as_slice::<u8>().unwrap_or_default(), &mut wide, |code| table[usize::from(code)]);
             convert(ctx, &wide, to, options)
         }

@@ -2,9 +2,11 @@
 
 use recut_core::dtype::DType;
 use recut_core::graph::AttrValue;
-use recut_core::weights::{Storage, WeightRef};
+use recut_core::weights::WeightRef;
 
-use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, attr, cast, kernel, movement, one};
+use super::attrs::{Attrs, to_size};
+use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, cast, kernel, movement, one};
+use crate::io::weight::load_weight;
 use crate::tensor::{Dims, Element, Tensor, element_bytes};
 use crate::{invalid, unsupported};
 
@@ -19,35 +21,7 @@ pub(super) const TABLE: &[Entry] = &[
 
 /// A stored tensor in memory form.
 fn stored(w: &WeightRef) -> Result<Tensor, KernelError> {
-    let dims: Dims = w
-        .shape
-        .iter()
-        .map(|&d| {
-            usize::try_from(d)
-                .map_err(|_| KernelError::Invalid(format!("a stored tensor has a dimension of {d}, too large for this machine")))
-        })
-        .collect::<Result<_, _>>()?;
-    if let Storage::Strings(strings) = &w.storage {
-        return Ok(Tensor::from_strings(&dims, strings.to_vec())?);
-    }
-    let bytes = w.read().map_err(|e| KernelError::Invalid(e.to_string()))?;
-    let bits = w.dtype.bits();
-    if bits == 0 || bits >= 8 {
-        return Ok(Tensor::from_bytes(w.dtype, &dims, &bytes)?);
-    }
-    let mut out = Tensor::zeros(w.dtype, &dims)?;
-    let per_byte = (8 / bits) as usize;
-    let extend = |code: u8| match w.dtype {
-        DType::I4 => (((code << 4) as i8) >> 4) as u8,
-        DType::I2 => (((code << 6) as i8) >> 6) as u8,
-        _ => code,
-    };
-    for (i, d) in out.bytes_mut().iter_mut().enumerate() {
-        let Some(&packed) = bytes.get(i / per_byte) else { return invalid!("a stored tensor has too few bytes") };
-        let code = (packed >> (bits as usize * (i % per_byte))) & ((1u8 << bits) - 1);
-        *d = extend(code);
-    }
-    Ok(out)
+    load_weight(w).map_err(|e| KernelError::Invalid(e.to_string()))
 }
 
 /// The tensor that a node's `value` (or one of its other forms) holds.
@@ -87,7 +61,7 @@ fn constant_of_shape(ctx: &PrepareCtx<'_>) -> Made {
     let value = value.reshaped(&[])?;
     kernel(move |ctx, inputs| {
         let Some(shape) = inputs.ints(0)? else { return invalid!("the shape (input 0) is missing") };
-        let dims: Dims = shape.iter().map(|&d| attr::size("a size of the shape (input 0)", d)).collect::<Result<_, _>>()?;
+        let dims: Dims = shape.iter().map(|&d| to_size("a size of the shape (input 0)", d)).collect::<Result<_, _>>()?;
         if value.bytes().iter().all(|&b| b == 0) && value.dtype() != DType::String {
             return Ok(one(Tensor::zeros(value.dtype(), &dims)?));
         }
@@ -97,7 +71,7 @@ fn constant_of_shape(ctx: &PrepareCtx<'_>) -> Made {
 
 fn eye_like(ctx: &PrepareCtx<'_>) -> Made {
     let dtype = cast::dtype_attr(ctx, "dtype")?;
-    let k = attr::int(ctx.node, "k", 0)?;
+    let k = Attrs(ctx.node).int("k", 0)?;
     kernel(move |ctx, inputs| {
         let x = inputs.tensor(0)?;
         let &[rows, cols] = x.dims() else { return invalid!("the input has shape {:?}, expected rank 2", x.dims()) };

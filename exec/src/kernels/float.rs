@@ -1,9 +1,8 @@
 //! Kernels that are written for `f32` and `f64` and take `f16` and `bf16` by conversion.
 
-use half::{bf16, f16};
-use recut_core::dtype::DType;
 use smallvec::SmallVec;
 
+use super::half_float::{is_half, narrow, widen, widened};
 use super::{Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx};
 use crate::tensor::{Element, Tensor, Value};
 use crate::{invalid, kernels::kernel};
@@ -86,33 +85,6 @@ macro_rules! by_float {
 }
 pub(super) use by_float;
 
-/// `f16` and `bf16` as `f32`; other tensors as they are.
-pub(super) fn widened(t: &Tensor) -> Result<Tensor, KernelError> {
-    let mut out = match t.dtype() {
-        DType::F16 | DType::Bf16 => Tensor::zeros(DType::F32, t.dims())?,
-        _ => return Ok(t.clone()),
-    };
-    let to = elements_mut::<f32>(&mut out)?;
-    if let Some(from) = t.as_slice::<f16>() {
-        to.iter_mut().zip(from).for_each(|(o, x)| *o = x.to_f32());
-    } else if let Some(from) = t.as_slice::<bf16>() {
-        to.iter_mut().zip(from).for_each(|(o, x)| *o = x.to_f32());
-    }
-    Ok(out)
-}
-
-/// An `f32` tensor rounded to `half` (`f16` or `bf16`); other tensors as they are.
-pub(super) fn narrowed(t: Tensor, half: DType) -> Result<Tensor, KernelError> {
-    let Some(from) = t.as_slice::<f32>() else { return Ok(t) };
-    let mut out = Tensor::zeros(half, t.dims())?;
-    match half {
-        DType::F16 => elements_mut::<f16>(&mut out)?.iter_mut().zip(from).for_each(|(o, x)| *o = f16::from_f32(*x)),
-        DType::Bf16 => elements_mut::<bf16>(&mut out)?.iter_mut().zip(from).for_each(|(o, x)| *o = bf16::from_f32(*x)),
-        _ => return Ok(t),
-    }
-    Ok(out)
-}
-
 /// The elements of a tensor that was just made, to write.
 pub(super) fn elements_mut<T: Element>(t: &mut Tensor) -> Result<&mut [T], KernelError> {
     let dtype = t.dtype();
@@ -179,26 +151,25 @@ pub(super) fn float_kernel<F>(ctx: &PrepareCtx<'_>, f: F) -> Result<Box<dyn Kern
 where
     F: Fn(&mut RunCtx<'_>, &Args) -> Result<Outs, KernelError> + Send + Sync + 'static,
 {
-    let is_half = |t: &Tensor| matches!(t.dtype(), DType::F16 | DType::Bf16);
     let wide_constants: Vec<Option<Tensor>> =
-        ctx.constants.iter().map(|c| c.as_ref().filter(|t| is_half(t)).map(widened).transpose()).collect::<Result<_, _>>()?;
+        ctx.constants.iter().map(|c| c.as_ref().filter(|t| is_half(t.dtype())).map(widened).transpose()).collect::<Result<_, _>>()?;
     kernel(move |ctx, inputs| {
         let mut args = Args::new(&inputs)?;
         let mut half = None;
         for (i, slot) in args.0.iter_mut().enumerate() {
             let Some(t) = slot else { continue };
-            if is_half(t) {
+            if is_half(t.dtype()) {
                 half.get_or_insert(t.dtype());
                 *t = match wide_constants.get(i) {
                     Some(Some(w)) if w.dims() == t.dims() => w.clone(),
-                    _ => widened(t)?,
+                    _ => widen(ctx, t)?,
                 };
             }
         }
         let outs = f(ctx, &args)?;
         outs.into_iter()
             .map(|o| match (o, half) {
-                (Some(t), Some(h)) => Ok(Some(Value::Tensor(narrowed(t, h)?))),
+                (Some(t), Some(h)) => Ok(Some(Value::Tensor(narrow(ctx, t, h)?))),
                 (t, _) => Ok(t.map(Value::Tensor)),
             })
             .collect::<Result<Outputs, _>>()

@@ -1,8 +1,9 @@
 //! Activations fused with the addition of a bias (com.microsoft), and gated ones.
 
 use super::activation::{gelu, gelu_tanh};
+use super::attrs::Attrs;
 use super::binary::{self, Op};
-use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, Slot, attr, half_float, kernel, one, parallel};
+use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, Slot, half_float, kernel, one, parallel};
 use crate::tensor::Value;
 use crate::{invalid, unsupported};
 
@@ -14,7 +15,7 @@ pub(super) const TABLE: &[Entry] = &[
 
 /// `a sigmoid(alpha a) b`.
 fn swiglu(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
-    let swish = super::activation::swish(attr::float(ctx.node, "alpha", 1.0)?)?;
+    let swish = super::activation::swish(Attrs(ctx.node).float("alpha", 1.0)?)?;
     kernel(move |ctx, inputs| {
         let (a, b) = (inputs.tensor(0)?.clone(), inputs.tensor(1)?.clone());
         if a.dims() != b.dims() {

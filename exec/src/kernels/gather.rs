@@ -2,9 +2,10 @@
 
 use recut_core::dtype::DType;
 
+use super::attrs::{Attrs, to_size};
 use super::binary::Op;
 use super::{
-    Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, attr, cast, half_float, kernel, movement, one, parallel, resolve_axis,
+    Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, cast, half_float, kernel, movement, one, parallel, resolve_axis,
 };
 use crate::tensor::{Dims, Element, Tensor, element_bytes};
 use crate::{invalid, unsupported};
@@ -79,7 +80,7 @@ pub(super) fn take(ctx: &mut RunCtx<'_>, x: &Tensor, indices: &[i64], index_dims
 }
 
 fn gather(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = attr::int(ctx.node, "axis", 0)?;
+    let axis = Attrs(ctx.node).int("axis", 0)?;
     kernel(move |ctx, inputs| {
         let (x, index) = (inputs.tensor(0)?, inputs.tensor(1)?);
         let axis = resolve_axis(axis, x.rank())?;
@@ -114,7 +115,7 @@ fn element_places(x: &[usize], index: &[usize], indices: &[i64], axis: usize) ->
 }
 
 fn gather_elements(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = attr::int(ctx.node, "axis", 0)?;
+    let axis = Attrs(ctx.node).int("axis", 0)?;
     kernel(move |ctx, inputs| {
         let (x, index) = (inputs.tensor(0)?, inputs.tensor(1)?);
         let axis = resolve_axis(axis, x.rank())?;
@@ -167,7 +168,7 @@ fn tuple_places(x: &[usize], index: &[usize], indices: &[i64], batch: usize) -> 
 }
 
 fn gather_nd(ctx: &PrepareCtx<'_>) -> Made {
-    let batch = attr::size("attribute batch_dims", attr::int(ctx.node, "batch_dims", 0)?)?;
+    let batch = to_size("attribute batch_dims", Attrs(ctx.node).int("batch_dims", 0)?)?;
     kernel(move |ctx, inputs| {
         let (x, index) = (inputs.tensor(0)?, inputs.tensor(1)?);
         let indices = inputs.ints(1)?.unwrap_or_default();
@@ -182,7 +183,7 @@ fn gather_nd(ctx: &PrepareCtx<'_>) -> Made {
 
 /// What is done with an element that is there already.
 fn reduction(ctx: &PrepareCtx<'_>) -> Result<Option<Op>, KernelError> {
-    Ok(match attr::text(ctx.node, "reduction", "none")? {
+    Ok(match Attrs(ctx.node).text("reduction", "none")? {
         "none" => None,
         "add" => Some(Op::Add),
         "mul" => Some(Op::Mul),
@@ -294,7 +295,7 @@ fn taken(inputs: &mut Inputs<'_>, i: usize) -> Result<Tensor, KernelError> {
 }
 
 fn scatter_elements(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = attr::int(ctx.node, "axis", 0)?;
+    let axis = Attrs(ctx.node).int("axis", 0)?;
     let op = reduction(ctx)?;
     kernel(move |ctx, mut inputs| {
         let index = inputs.tensor(1)?;
@@ -330,8 +331,8 @@ fn scatter_nd(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn tensor_scatter(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = attr::int(ctx.node, "axis", -2)?;
-    let circular = match attr::text(ctx.node, "mode", "linear")? {
+    let axis = Attrs(ctx.node).int("axis", -2)?;
+    let circular = match Attrs(ctx.node).text("mode", "linear")? {
         "linear" => false,
         "circular" => true,
         _ => return invalid!("attribute mode must be linear or circular"),
@@ -358,7 +359,7 @@ fn tensor_scatter(ctx: &PrepareCtx<'_>) -> Made {
         let per_batch = product(&x.dims()[1..axis]).max(1);
         let mut places = Vec::new();
         for p in 0..prefixes {
-            let start = attr::size("a write index (input 2)", starts[p / per_batch])?;
+            let start = to_size("a write index (input 2)", starts[p / per_batch])?;
             for s in 0..len {
                 let at = start.saturating_add(s);
                 let at = if circular { at % max.max(1) } else { at };
@@ -374,14 +375,14 @@ fn tensor_scatter(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn one_hot(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = attr::int(ctx.node, "axis", -1)?;
+    let axis = Attrs(ctx.node).int("axis", -1)?;
     kernel(move |ctx, inputs| {
         let index = inputs.tensor(0)?;
         let indices = cast::to(ctx, index, DType::I64, true)?;
         let indices = indices.as_slice::<i64>().unwrap_or_default();
         let depth = cast::to(ctx, inputs.tensor(1)?, DType::I64, true)?;
         let depth = match depth.as_slice::<i64>() {
-            Some(&[d]) => attr::size("the depth (input 1)", d)?,
+            Some(&[d]) => to_size("the depth (input 1)", d)?,
             _ => return invalid!("the depth (input 1) must have one element"),
         };
         let values = inputs.tensor(2)?;

@@ -18,14 +18,27 @@ pub(super) fn widen(ctx: &mut RunCtx<'_>, t: &Tensor) -> Result<Tensor, KernelEr
         return Ok(t.clone());
     }
     let mut out = ctx.alloc(DType::F32, t.dims())?;
-    if let Some(dst) = out.as_mut_slice::<f32>() {
-        if let Some(src) = t.as_slice::<f16>() {
-            parallel::map(src, dst, 1, |s, d| s.convert_to_f32_slice(d));
-        } else if let Some(src) = t.as_slice::<bf16>() {
-            parallel::map(src, dst, 1, |s, d| d.iter_mut().zip(s).for_each(|(d, s)| *d = s.to_f32()));
-        }
-    }
+    widen_into(t, &mut out);
     Ok(out)
+}
+
+/// [`widen`] where there is no run: when a kernel is prepared, and for small inputs like scales.
+pub(super) fn widened(t: &Tensor) -> Result<Tensor, KernelError> {
+    if !is_half(t.dtype()) {
+        return Ok(t.clone());
+    }
+    let mut out = Tensor::zeros(DType::F32, t.dims())?;
+    widen_into(t, &mut out);
+    Ok(out)
+}
+
+fn widen_into(t: &Tensor, out: &mut Tensor) {
+    let Some(dst) = out.as_mut_slice::<f32>() else { return };
+    if let Some(src) = t.as_slice::<f16>() {
+        parallel::map(src, dst, 1, |s, d| s.convert_to_f32_slice(d));
+    } else if let Some(src) = t.as_slice::<bf16>() {
+        parallel::map(src, dst, 1, |s, d| d.iter_mut().zip(s).for_each(|(d, s)| *d = s.to_f32()));
+    }
 }
 
 /// An f32 tensor rounded to `dtype` if that is f16 or bf16; else as it is.

@@ -5,8 +5,9 @@ use recut_core::dtype::DType;
 
 use super::attrs::Attrs;
 use super::conv::{Shape, columns, depthwise};
-use super::float::{Args, Outs, alloc, elements_mut, out, tensor_kernel, widened};
+use super::float::{Args, Outs, alloc, elements_mut, out, tensor_kernel};
 use super::gemm::{EXACT_DEPTH, Mat, Threads, gemm_i8};
+use super::half_float::widened;
 use super::matmul::Batches;
 use super::quantized_group::Limits;
 use super::window::WindowAttrs;

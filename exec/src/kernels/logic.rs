@@ -2,11 +2,11 @@
 
 use recut_core::dtype::DType;
 
+use super::attrs::Attrs;
 use super::binary::{aligned, legacy_axis};
 use super::broadcast::{Plan, zip};
 use super::{
-    Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, attr, broadcast_dims, cast, half_float, kernel, movement, one,
-    parallel,
+    Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, broadcast_dims, cast, half_float, kernel, movement, one, parallel,
 };
 use crate::tensor::{Element, Tensor};
 use crate::{invalid, unsupported};
@@ -225,7 +225,7 @@ fn clip(ctx: &mut RunCtx<'_>, mut inputs: Inputs<'_>) -> Result<Outputs, KernelE
 }
 
 fn clip_by_attributes(ctx: &PrepareCtx<'_>) -> Made {
-    let (lo, hi) = (attr::float_opt(ctx.node, "min")?, attr::float_opt(ctx.node, "max")?);
+    let (lo, hi) = (Attrs(ctx.node).opt_float("min")?, Attrs(ctx.node).opt_float("max")?);
     kernel(move |ctx, mut inputs| {
         let dtype = inputs.tensor(0)?.dtype();
         Ok(one(match dtype {

@@ -2,8 +2,9 @@
 
 use recut_core::dtype::DType;
 
+use super::attrs::Attrs;
 use super::unary::map_floats;
-use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, attr, cast, gather, kernel, one};
+use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, cast, gather, kernel, one};
 use crate::invalid;
 
 type Made = Result<Box<dyn Kernel>, KernelError>;
@@ -16,8 +17,8 @@ pub(super) const TABLE: &[Entry] =
     &[row("Scaler", scaler), row("Normalizer", normalizer), row("Binarizer", binarizer), row("ArrayFeatureExtractor", |_| kernel(extract))];
 
 fn scaler(ctx: &PrepareCtx<'_>) -> Made {
-    let offset = attr::floats(ctx.node, "offset")?.unwrap_or_else(|| vec![0.0]);
-    let scale = attr::floats(ctx.node, "scale")?.unwrap_or_else(|| vec![1.0]);
+    let offset = Attrs(ctx.node).floats("offset")?.map(<[f64]>::to_vec).unwrap_or_else(|| vec![0.0]);
+    let scale = Attrs(ctx.node).floats("scale")?.map(<[f64]>::to_vec).unwrap_or_else(|| vec![1.0]);
     kernel(move |ctx, inputs| {
         let x = inputs.tensor(0)?;
         let features = x.dims().last().copied().unwrap_or(1);
@@ -32,7 +33,7 @@ fn scaler(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn normalizer(ctx: &PrepareCtx<'_>) -> Made {
-    let norm: fn(&[f32]) -> f64 = match attr::text(ctx.node, "norm", "MAX")? {
+    let norm: fn(&[f32]) -> f64 = match Attrs(ctx.node).text("norm", "MAX")? {
         "MAX" => |r| f64::from(r.iter().fold(f32::NEG_INFINITY, |a, &x| a.max(x))),
         "L1" => |r| r.iter().map(|x| f64::from(x.abs())).sum(),
         "L2" => |r| r.iter().map(|x| f64::from(x * x)).sum::<f64>().sqrt(),
@@ -52,7 +53,7 @@ fn normalizer(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn binarizer(ctx: &PrepareCtx<'_>) -> Made {
-    let threshold = attr::float(ctx.node, "threshold", 0.0)?;
+    let threshold = Attrs(ctx.node).float("threshold", 0.0)?;
     let single = threshold as f32;
     map_floats(1, move |x| f32::from(u8::from(x > single)), move |x| f64::from(u8::from(x > threshold)))
 }

@@ -7,12 +7,10 @@
 
 mod activation;
 mod attention;
-mod attr;
 mod attrs;
 mod binary;
 mod broadcast;
 mod cast;
-mod codes;
 mod constant;
 mod conv;
 mod conv_transpose;

@@ -4,8 +4,9 @@
 use recut_core::dtype::DType;
 use smallvec::SmallVec;
 
+use super::attrs::{Attrs, to_size};
 use super::strided::{self, View};
-use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, attr, broadcast_dims, kernel, one, parallel, resolve_axis};
+use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, broadcast_dims, kernel, one, parallel, resolve_axis};
 use crate::invalid;
 use crate::tensor::{Dims, Tensor, Value};
 
@@ -106,7 +107,7 @@ pub(super) fn permute(ctx: &mut RunCtx<'_>, x: &Tensor, perm: &[usize]) -> Resul
 }
 
 fn transpose(ctx: &PrepareCtx<'_>) -> Made {
-    let perm = attr::ints(ctx.node, "perm")?;
+    let perm = Attrs(ctx.node).ints("perm")?.map(<[i64]>::to_vec);
     kernel(move |ctx, inputs| {
         let x = inputs.tensor(0)?;
         let perm: Vec<usize> = match &perm {
@@ -126,7 +127,7 @@ fn transpose(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn concat(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = match attr::int_opt(ctx.node, "axis")? {
+    let axis = match Attrs(ctx.node).opt_int("axis")? {
         Some(a) => a,
         None if ctx.opset < 4 => 1,
         None => return invalid!("attribute axis is missing"),
@@ -178,9 +179,9 @@ pub(super) fn join(ctx: &mut RunCtx<'_>, parts: &[&Tensor], axis: i64) -> Result
 }
 
 fn split(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = attr::int(ctx.node, "axis", 0)?;
-    let sizes_attr = attr::ints(ctx.node, "split")?;
-    let count_attr = attr::int_opt(ctx.node, "num_outputs")?;
+    let axis = Attrs(ctx.node).int("axis", 0)?;
+    let sizes_attr = Attrs(ctx.node).ints("split")?.map(<[i64]>::to_vec);
+    let count_attr = Attrs(ctx.node).opt_int("num_outputs")?;
     let outputs = ctx.node.outputs.len();
     kernel(move |ctx, inputs| {
         let x = inputs.tensor(0)?;
@@ -190,7 +191,7 @@ fn split(ctx: &PrepareCtx<'_>) -> Made {
             (Some(s), _) => s,
             (None, Some(s)) => s.clone(),
             (None, None) => {
-                let parts = attr::size("attribute num_outputs", count_attr.unwrap_or(outputs as i64))?;
+                let parts = to_size("attribute num_outputs", count_attr.unwrap_or(outputs as i64))?;
                 if parts == 0 || parts > outputs.max(1) {
                     return invalid!("attribute num_outputs is {parts}, but the node has {outputs} outputs");
                 }
@@ -199,7 +200,7 @@ fn split(ctx: &PrepareCtx<'_>) -> Made {
                 (0..parts).map(|i| each.min(n.saturating_sub(i * each)) as i64).collect()
             }
         };
-        let sizes: Vec<usize> = sizes.iter().map(|&s| attr::size("a split size", s)).collect::<Result<_, _>>()?;
+        let sizes: Vec<usize> = sizes.iter().map(|&s| to_size("a split size", s)).collect::<Result<_, _>>()?;
         if sizes.iter().fold(0usize, |sum, &s| sum.saturating_add(s)) != n {
             return invalid!("the split sizes {sizes:?} do not add up to {n}, the size of axis {axis}");
         }
@@ -235,7 +236,7 @@ pub(super) fn expanded(ctx: &mut RunCtx<'_>, x: &Tensor, dims: &[usize]) -> Resu
 fn expand(ctx: &mut RunCtx<'_>, inputs: Inputs<'_>) -> Result<Outputs, KernelError> {
     let x = inputs.tensor(0)?;
     let Some(shape) = inputs.ints(1)? else { return invalid!("the shape (input 1) is missing") };
-    let shape: Dims = shape.iter().map(|&d| attr::size("a size of the shape (input 1)", d)).collect::<Result<_, _>>()?;
+    let shape: Dims = shape.iter().map(|&d| to_size("a size of the shape (input 1)", d)).collect::<Result<_, _>>()?;
     let dims = broadcast_dims(&[x.dims(), &shape])?;
     Ok(one(expanded(ctx, x, &dims)?))
 }
@@ -248,7 +249,7 @@ fn repeated(ctx: &mut RunCtx<'_>, x: &Tensor, repeats: &[i64]) -> Result<Tensor,
     let mut view = View { offset: 0, dims: Dims::new(), strides: SmallVec::new() };
     let mut dims = Dims::new();
     for ((&r, &d), &s) in repeats.iter().zip(x.dims()).zip(&strided::dense_strides(x.dims())) {
-        let r = attr::size("a repeat count (input 1)", r)?;
+        let r = to_size("a repeat count (input 1)", r)?;
         view.dims.extend([r, d]);
         view.strides.extend([0, s]);
         let Some(size) = r.checked_mul(d) else {
@@ -278,7 +279,7 @@ fn tile_counts(ctx: &mut RunCtx<'_>, inputs: Inputs<'_>) -> Result<Outputs, Kern
 }
 
 fn block_size(ctx: &PrepareCtx<'_>) -> Result<usize, KernelError> {
-    match attr::size("attribute blocksize", attr::int(ctx.node, "blocksize", 0)?)? {
+    match to_size("attribute blocksize", Attrs(ctx.node).int("blocksize", 0)?)? {
         0 => invalid!("attribute blocksize must be positive"),
         b => Ok(b),
     }
@@ -286,7 +287,7 @@ fn block_size(ctx: &PrepareCtx<'_>) -> Result<usize, KernelError> {
 
 fn depth_to_space(ctx: &PrepareCtx<'_>) -> Made {
     let b = block_size(ctx)?;
-    let crd = match attr::text(ctx.node, "mode", "DCR")? {
+    let crd = match Attrs(ctx.node).text("mode", "DCR")? {
         "DCR" => false,
         "CRD" => true,
         _ => return invalid!("attribute mode must be DCR or CRD"),
@@ -305,7 +306,7 @@ fn depth_to_space(ctx: &PrepareCtx<'_>) -> Made {
 
 fn space_to_depth(ctx: &PrepareCtx<'_>) -> Made {
     let b = block_size(ctx)?;
-    let crd = match attr::text(ctx.node, "mode", "DCR")? {
+    let crd = match Attrs(ctx.node).text("mode", "DCR")? {
         "DCR" => false,
         "CRD" => true,
         _ => return invalid!("attribute mode must be DCR or CRD"),

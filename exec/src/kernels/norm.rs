@@ -4,10 +4,11 @@
 
 use recut_core::dtype::DType;
 
+use super::attrs::{Attrs, to_size};
 use super::binary::{self, Op};
 use super::reduce::{self, Fold};
 use super::{
-    Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, attr, cast, half_float, kernel, movement, one, parallel, resolve_axis,
+    Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, cast, half_float, kernel, movement, one, parallel, resolve_axis,
     vecmath,
 };
 use crate::tensor::{Dims, Tensor};
@@ -95,8 +96,8 @@ fn parameter(ctx: &mut RunCtx<'_>, inputs: &Inputs<'_>, i: usize, dims: &[usize]
 }
 
 fn layer(ctx: &PrepareCtx<'_>, centered: bool) -> Made {
-    let axis = attr::int(ctx.node, "axis", -1)?;
-    let epsilon = attr::float(ctx.node, "epsilon", 1e-5)?;
+    let axis = Attrs(ctx.node).int("axis", -1)?;
+    let epsilon = Attrs(ctx.node).float("epsilon", 1e-5)?;
     let wants_statistics = ctx.node.outputs.iter().skip(1).any(Option::is_some);
     kernel(move |ctx, mut inputs| {
         let dtype = inputs.tensor(0)?.dtype();
@@ -129,7 +130,7 @@ fn layer(ctx: &PrepareCtx<'_>, centered: bool) -> Made {
 
 /// com.microsoft: the sum of input, skip and bias, normalized. The sum itself is output 3.
 fn skip_layer(ctx: &PrepareCtx<'_>, centered: bool) -> Made {
-    let epsilon = attr::float(ctx.node, "epsilon", 1e-5)?;
+    let epsilon = Attrs(ctx.node).float("epsilon", 1e-5)?;
     let wants_sum = ctx.node.outputs.get(3).is_some_and(Option::is_some);
     // input, skip, gamma, [beta,] bias
     let bias_at = if centered { 4 } else { 3 };
@@ -200,22 +201,22 @@ fn grouped(ctx: &mut RunCtx<'_>, inputs: &mut Inputs<'_>, groups: Option<usize>,
 }
 
 fn group(ctx: &PrepareCtx<'_>) -> Made {
-    let epsilon = attr::float(ctx.node, "epsilon", 1e-5)?;
-    let Some(groups) = attr::int_opt(ctx.node, "num_groups")? else { return invalid!("attribute num_groups is missing") };
-    let groups = attr::size("attribute num_groups", groups)?;
+    let epsilon = Attrs(ctx.node).float("epsilon", 1e-5)?;
+    let Some(groups) = Attrs(ctx.node).opt_int("num_groups")? else { return invalid!("attribute num_groups is missing") };
+    let groups = to_size("attribute num_groups", groups)?;
     kernel(move |ctx, mut inputs| grouped(ctx, &mut inputs, Some(groups), epsilon))
 }
 
 fn instance(ctx: &PrepareCtx<'_>) -> Made {
-    let epsilon = attr::float(ctx.node, "epsilon", 1e-5)?;
+    let epsilon = Attrs(ctx.node).float("epsilon", 1e-5)?;
     kernel(move |ctx, mut inputs| grouped(ctx, &mut inputs, None, epsilon))
 }
 
 fn batch(ctx: &PrepareCtx<'_>) -> Made {
-    let epsilon = attr::float(ctx.node, "epsilon", 1e-5)?;
-    let momentum = attr::float(ctx.node, "momentum", 0.9)?;
-    let spatial = attr::flag(ctx.node, "spatial", true)?;
-    let training = attr::flag(ctx.node, "training_mode", false)?;
+    let epsilon = Attrs(ctx.node).float("epsilon", 1e-5)?;
+    let momentum = Attrs(ctx.node).float("momentum", 0.9)?;
+    let spatial = Attrs(ctx.node).flag("spatial", true)?;
+    let training = Attrs(ctx.node).flag("training_mode", false)?;
     kernel(move |ctx, mut inputs| {
         let dtype = inputs.tensor(0)?.dtype();
         let dims = Dims::from_slice(inputs.tensor(0)?.dims());
@@ -269,7 +270,7 @@ fn marked(axes: &[i64], rank: usize) -> Result<Vec<bool>, KernelError> {
 }
 
 fn mean_variance(ctx: &PrepareCtx<'_>) -> Made {
-    let axes = attr::ints(ctx.node, "axes")?.unwrap_or_else(|| vec![0, 2, 3]);
+    let axes = Attrs(ctx.node).ints("axes")?.map(<[i64]>::to_vec).unwrap_or_else(|| vec![0, 2, 3]);
     kernel(move |ctx, inputs| {
         let dtype = inputs.tensor(0)?.dtype();
         let x = single(ctx, inputs.tensor(0)?)?;
@@ -286,8 +287,8 @@ fn mean_variance(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn lp(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = attr::int(ctx.node, "axis", -1)?;
-    let fold = match attr::int(ctx.node, "p", 2)? {
+    let axis = Attrs(ctx.node).int("axis", -1)?;
+    let fold = match Attrs(ctx.node).int("p", 2)? {
         1 => Fold::L1,
         2 => Fold::L2,
         p => return invalid!("attribute p is {p}, expected 1 or 2"),
@@ -305,13 +306,13 @@ fn lp(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn lrn(ctx: &PrepareCtx<'_>) -> Made {
-    let Some(size) = attr::int_opt(ctx.node, "size")? else { return invalid!("attribute size is missing") };
-    let size = attr::size("attribute size", size)?;
+    let Some(size) = Attrs(ctx.node).opt_int("size")? else { return invalid!("attribute size is missing") };
+    let size = to_size("attribute size", size)?;
     if size == 0 {
         return invalid!("attribute size must be positive");
     }
-    let (alpha, beta) = (attr::float(ctx.node, "alpha", 1e-4)? as f32, attr::float(ctx.node, "beta", 0.75)? as f32);
-    let bias = attr::float(ctx.node, "bias", 1.0)? as f32;
+    let (alpha, beta) = (Attrs(ctx.node).float("alpha", 1e-4)? as f32, Attrs(ctx.node).float("beta", 0.75)? as f32);
+    let bias = Attrs(ctx.node).float("bias", 1.0)? as f32;
     kernel(move |ctx, inputs| {
         let dtype = inputs.tensor(0)?.dtype();
         let x = single(ctx, inputs.tensor(0)?)?;

@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use half::{bf16, f16};
 use recut_core::dtype::DType;
 
-use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx, attr, gather, half_float, kernel, movement, one, parallel, resolve_axis};
+use super::attrs::{Attrs, to_size};
+use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx, gather, half_float, kernel, movement, one, parallel, resolve_axis};
 use crate::tensor::{Dims, Element, Tensor};
 use crate::{invalid, unsupported};
 
@@ -108,9 +109,9 @@ fn around(dims: &[usize], axis: usize) -> (usize, usize, usize) {
 }
 
 fn arg(ctx: &PrepareCtx<'_>, better: Ordering) -> Made {
-    let axis = attr::int(ctx.node, "axis", 0)?;
-    let keep = attr::flag(ctx.node, "keepdims", true)?;
-    let last = attr::flag(ctx.node, "select_last_index", false)?;
+    let axis = Attrs(ctx.node).int("axis", 0)?;
+    let keep = Attrs(ctx.node).flag("keepdims", true)?;
+    let last = Attrs(ctx.node).flag("select_last_index", false)?;
     kernel(move |ctx, inputs| {
         let x = inputs.tensor(0)?;
         let axis = resolve_axis(axis, x.rank())?;
@@ -151,14 +152,14 @@ fn arg(ctx: &PrepareCtx<'_>, better: Ordering) -> Made {
 }
 
 fn top_k(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = attr::int(ctx.node, "axis", -1)?;
-    let largest = attr::flag(ctx.node, "largest", true)?;
-    let k_attr = attr::int_opt(ctx.node, "k")?;
+    let axis = Attrs(ctx.node).int("axis", -1)?;
+    let largest = Attrs(ctx.node).flag("largest", true)?;
+    let k_attr = Attrs(ctx.node).opt_int("k")?;
     kernel(move |ctx, inputs| {
         let x = inputs.tensor(0)?;
         let axis = resolve_axis(axis, x.rank())?;
         let k = match (inputs.ints(1)?.as_deref(), k_attr) {
-            (Some(&[k]), _) | (None, Some(k)) => attr::size("the count k (input 1)", k)?,
+            (Some(&[k]), _) | (None, Some(k)) => to_size("the count k (input 1)", k)?,
             (Some(more), _) => return invalid!("the count k (input 1) has {} elements, expected one", more.len()),
             (None, None) => return invalid!("the count k (input 1) is missing"),
         };
@@ -208,8 +209,8 @@ fn top_k(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn cumulative(ctx: &PrepareCtx<'_>, product: bool) -> Made {
-    let exclusive = attr::flag(ctx.node, "exclusive", false)?;
-    let reverse = attr::flag(ctx.node, "reverse", false)?;
+    let exclusive = Attrs(ctx.node).flag("exclusive", false)?;
+    let reverse = Attrs(ctx.node).flag("reverse", false)?;
     kernel(move |ctx, inputs| {
         let x = inputs.tensor(0)?;
         let axis = match inputs.ints(1)?.as_deref() {
@@ -301,8 +302,8 @@ fn slices_in_groups(x: &Tensor, axis: usize, sorted: bool) -> Result<Groups, Ker
 }
 
 fn unique(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = attr::int_opt(ctx.node, "axis")?;
-    let sorted = attr::flag(ctx.node, "sorted", true)?;
+    let axis = Attrs(ctx.node).opt_int("axis")?;
+    let sorted = Attrs(ctx.node).flag("sorted", true)?;
     kernel(move |ctx: &mut RunCtx<'_>, inputs| {
         let x = inputs.tensor(0)?;
         let (x, axis) = match axis {

@@ -5,8 +5,9 @@ use rayon::prelude::*;
 use recut_core::dtype::DType;
 
 use super::attrs::Attrs;
-use super::codes::{self, decode_table, encode};
-use super::float::{Args, Outs, elements_mut, narrowed, out, tensor_kernel, widened};
+use super::float::{Args, Outs, elements_mut, out, tensor_kernel};
+use super::half_float::{narrow, widened};
+use super::small_float::{decode_table, encode, is_small};
 use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx, resolve_axis};
 use crate::invalid;
 use crate::tensor::{Element, Tensor};
@@ -178,7 +179,7 @@ fn run_quantize(
     };
     let mut y = ctx.alloc(to, x.dims())?;
     if to.is_float() {
-        if !codes::is_code(to) {
+        if !is_small(to) {
             return invalid!("input y_zero_point is {to}, which is no quantized type");
         }
         let dst = y.bytes_mut();
@@ -269,7 +270,7 @@ fn dequantize(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
         let scales = floats(scale, "x_scale")?;
         let mut y = ctx.alloc(DType::F32, x.dims())?;
         let dst = elements_mut::<f32>(&mut y)?;
-        if codes::is_code(x.dtype()) {
+        if is_small(x.dtype()) {
             let table = decode_table(x.dtype());
             let zeros: Option<Vec<f32>> = zero.map(|z| z.bytes().iter().map(|&b| table[usize::from(b)]).collect());
             each_run(&layout, dst, x.bytes(), |at, to, from| {
@@ -295,7 +296,7 @@ fn dequantize(ctx: &PrepareCtx<'_>) -> Result<Box<dyn Kernel>, KernelError> {
             }
         }
         let want = dtype.unwrap_or(if scale.dtype() == DType::F8e8m0 { DType::F32 } else { scale.dtype() });
-        Ok(out(narrowed(y, want)?))
+        Ok(out(narrow(ctx, y, want)?))
     })
 }
 

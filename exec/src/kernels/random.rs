@@ -3,7 +3,8 @@
 
 use recut_core::dtype::DType;
 
-use super::{Entry, Inputs, Kernel, KernelError, PrepareCtx, RunCtx, attr, cast, kernel, movement, one};
+use super::attrs::{Attrs, to_size};
+use super::{Entry, Inputs, Kernel, KernelError, PrepareCtx, RunCtx, cast, kernel, movement, one};
 use crate::invalid;
 use crate::tensor::{Dims, Tensor};
 
@@ -44,7 +45,7 @@ impl Generator {
         // Dropout has an integer, the others a float.
         let seed = match ctx.node.int("seed") {
             Some(i) => Some(i as u32),
-            None => attr::float_opt(ctx.node, "seed")?.map(|x| if x.fract() == 0.0 { x as i64 as u32 } else { (x as f32).to_bits() }),
+            None => Attrs(ctx.node).opt_float("seed")?.map(|x| if x.fract() == 0.0 { x as i64 as u32 } else { (x as f32).to_bits() }),
         };
         // Nodes without a seed differ from one another by their place in the file.
         Ok(Self::new(seed.unwrap_or(ctx.node.ordinal)))
@@ -89,7 +90,7 @@ fn all_true(dims: &[usize]) -> Result<Tensor, KernelError> {
 
 fn dropout(ctx: &PrepareCtx<'_>) -> Made {
     let bool_mask = ctx.opset >= 10;
-    let ratio_attr = attr::float(ctx.node, "ratio", 0.5)?;
+    let ratio_attr = Attrs(ctx.node).float("ratio", 0.5)?;
     let wants_mask = ctx.node.outputs.get(1).is_some_and(Option::is_some);
     let generator = Generator::of(ctx)?;
     kernel(move |ctx, inputs| {
@@ -131,8 +132,8 @@ enum Law {
 /// Parameters of a law, by their attributes.
 fn law(ctx: &PrepareCtx<'_>, law: Law) -> Result<impl Fn(&mut Generator) -> f64 + Send + Sync + 'static, KernelError> {
     let (a, b) = match law {
-        Law::Normal => (attr::float(ctx.node, "mean", 0.0)?, attr::float(ctx.node, "scale", 1.0)?),
-        Law::Uniform => (attr::float(ctx.node, "low", 0.0)?, attr::float(ctx.node, "high", 1.0)?),
+        Law::Normal => (Attrs(ctx.node).float("mean", 0.0)?, Attrs(ctx.node).float("scale", 1.0)?),
+        Law::Uniform => (Attrs(ctx.node).float("low", 0.0)?, Attrs(ctx.node).float("high", 1.0)?),
     };
     Ok(move |g: &mut Generator| match law {
         Law::Normal => a + b * g.normal(),
@@ -148,8 +149,8 @@ fn fill(ctx: &mut RunCtx<'_>, dims: &[usize], dtype: DType, mut f: impl FnMut() 
 
 fn of_shape(ctx: &PrepareCtx<'_>, kind: Law) -> Made {
     let dtype = cast::dtype_attr(ctx, "dtype")?.unwrap_or(DType::F32);
-    let Some(shape) = attr::ints(ctx.node, "shape")? else { return invalid!("attribute shape is missing") };
-    let dims: Dims = shape.iter().map(|&d| attr::size("a size of attribute shape", d)).collect::<Result<_, _>>()?;
+    let Some(shape) = Attrs(ctx.node).ints("shape")?.map(<[i64]>::to_vec) else { return invalid!("attribute shape is missing") };
+    let dims: Dims = shape.iter().map(|&d| to_size("a size of attribute shape", d)).collect::<Result<_, _>>()?;
     let (generator, law) = (Generator::of(ctx)?, law(ctx, kind)?);
     kernel(move |ctx, _| {
         let mut g = generator.clone();
@@ -181,7 +182,7 @@ fn bernoulli(ctx: &PrepareCtx<'_>) -> Made {
 
 fn multinomial(ctx: &PrepareCtx<'_>) -> Made {
     let dtype = cast::dtype_attr(ctx, "dtype")?.unwrap_or(DType::I32);
-    let samples = attr::size("attribute sample_size", attr::int(ctx.node, "sample_size", 1)?)?;
+    let samples = to_size("attribute sample_size", Attrs(ctx.node).int("sample_size", 1)?)?;
     let generator = Generator::of(ctx)?;
     kernel(move |ctx, inputs| {
         let x = inputs.tensor(0)?;

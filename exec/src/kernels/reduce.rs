@@ -3,10 +3,9 @@
 
 use recut_core::dtype::DType;
 
+use super::attrs::Attrs;
 use super::strided::View;
-use super::{
-    Entry, Kernel, KernelError, PrepareCtx, RunCtx, attr, cast, half_float, kernel, movement, one, parallel, resolve_axis, vecmath,
-};
+use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx, cast, half_float, kernel, movement, one, parallel, resolve_axis, vecmath};
 use crate::tensor::{Dims, Element, Tensor};
 use crate::{invalid, unsupported};
 
@@ -42,9 +41,9 @@ pub(super) enum Fold {
 }
 
 fn reduce(ctx: &PrepareCtx<'_>, fold: Fold) -> Made {
-    let axes_attr = attr::ints(ctx.node, "axes")?;
-    let keep = attr::flag(ctx.node, "keepdims", true)?;
-    let noop = attr::flag(ctx.node, "noop_with_empty_axes", false)?;
+    let axes_attr = Attrs(ctx.node).ints("axes")?.map(<[i64]>::to_vec);
+    let keep = Attrs(ctx.node).flag("keepdims", true)?;
+    let noop = Attrs(ctx.node).flag("noop_with_empty_axes", false)?;
     kernel(move |ctx, inputs| {
         let x = inputs.tensor(0)?;
         let axes = inputs.ints(1)?.or_else(|| axes_attr.clone()).unwrap_or_default();

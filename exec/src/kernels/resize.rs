@@ -140,7 +140,7 @@ fn prepare(ctx: &PrepareCtx<'_>, form: Form) -> Result<Box<dyn Kernel>, KernelEr
 /// Numbers of a floating-point tensor; an empty one counts as left out.
 fn numbers(args: &Args, i: usize) -> Result<Option<Vec<f64>>, KernelError> {
     let Some(t) = args.opt(i).filter(|t| !t.is_empty()) else { return Ok(None) };
-    let t = super::float::widened(t)?;
+    let t = super::half_float::widened(t)?;
     if let Some(v) = t.as_slice::<f32>() {
         return Ok(Some(v.iter().map(|&x| f64::from(x)).collect()));
     }

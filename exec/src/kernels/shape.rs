@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, attr, kernel, one, resolve_axis};
+use super::attrs::{Attrs, to_size};
+use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, kernel, one, resolve_axis};
 use crate::invalid;
 use crate::tensor::{Dims, Tensor, element_count};
 
@@ -34,7 +35,7 @@ fn resolve(input: &[usize], wanted: &[i64], allow_zero: bool) -> Result<Dims, Ke
                 Some(&d) => d,
                 None => return invalid!("the shape {wanted:?} copies dimension {i}, which the input {input:?} does not have"),
             },
-            w => attr::size("a size of the shape (input 1)", w)?,
+            w => to_size("a size of the shape (input 1)", w)?,
         });
     }
     if let Some(i) = open {
@@ -51,8 +52,8 @@ fn resolve(input: &[usize], wanted: &[i64], allow_zero: bool) -> Result<Dims, Ke
 }
 
 fn reshape(ctx: &PrepareCtx<'_>) -> Made {
-    let shape_attr = attr::ints(ctx.node, "shape")?;
-    let allow_zero = attr::flag(ctx.node, "allowzero", false)?;
+    let shape_attr = Attrs(ctx.node).ints("shape")?.map(<[i64]>::to_vec);
+    let allow_zero = Attrs(ctx.node).flag("allowzero", false)?;
     kernel(move |_, inputs| {
         let wanted = match (inputs.ints(1)?, &shape_attr) {
             (Some(s), _) => s,
@@ -65,7 +66,7 @@ fn reshape(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn flatten(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = attr::int(ctx.node, "axis", 1)?;
+    let axis = Attrs(ctx.node).int("axis", 1)?;
     kernel(move |_, inputs| {
         let x = inputs.tensor(0)?;
         let rank = x.rank() as i64;
@@ -79,7 +80,7 @@ fn flatten(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn squeeze(ctx: &PrepareCtx<'_>) -> Made {
-    let axes_attr = attr::ints(ctx.node, "axes")?;
+    let axes_attr = Attrs(ctx.node).ints("axes")?.map(<[i64]>::to_vec);
     kernel(move |_, inputs| {
         let x = inputs.tensor(0)?;
         let given = inputs.ints(1)?.or_else(|| axes_attr.clone());
@@ -98,7 +99,7 @@ fn squeeze(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn unsqueeze(ctx: &PrepareCtx<'_>) -> Made {
-    let axes_attr = attr::ints(ctx.node, "axes")?;
+    let axes_attr = Attrs(ctx.node).ints("axes")?.map(<[i64]>::to_vec);
     kernel(move |_, inputs| {
         let x = inputs.tensor(0)?;
         let Some(axes) = inputs.ints(1)?.or_else(|| axes_attr.clone()) else { return invalid!("the axes (input 1) are missing") };
@@ -117,7 +118,7 @@ fn unsqueeze(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn shape(ctx: &PrepareCtx<'_>) -> Made {
-    let (start, end) = (attr::int(ctx.node, "start", 0)?, attr::int_opt(ctx.node, "end")?);
+    let (start, end) = (Attrs(ctx.node).int("start", 0)?, Attrs(ctx.node).opt_int("end")?);
     kernel(move |_, inputs| {
         let x = inputs.tensor(0)?;
         let rank = x.rank() as i64;

@@ -2,10 +2,9 @@
 
 use recut_core::dtype::DType;
 
+use super::attrs::{Attrs, to_size};
 use super::strided::View;
-use super::{
-    Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, attr, cast, gather, kernel, movement, one, parallel, resolve_axis,
-};
+use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, cast, gather, kernel, movement, one, parallel, resolve_axis};
 use crate::invalid;
 use crate::tensor::{Dims, Tensor};
 
@@ -71,10 +70,11 @@ fn slice(
 
 fn slice_by_attributes(ctx: &PrepareCtx<'_>) -> Made {
     let node = ctx.node;
-    let (Some(starts), Some(ends)) = (attr::ints(node, "starts")?, attr::ints(node, "ends")?) else {
+    let (Some(starts), Some(ends)) = (Attrs(node).ints("starts")?.map(<[i64]>::to_vec), Attrs(node).ints("ends")?.map(<[i64]>::to_vec))
+    else {
         return invalid!("Slice lacks attribute starts or ends");
     };
-    let axes = attr::ints(node, "axes")?;
+    let axes = Attrs(node).ints("axes")?.map(<[i64]>::to_vec);
     kernel(move |ctx, inputs| Ok(one(slice(ctx, inputs.tensor(0)?, &starts, &ends, axes.as_deref(), None)?)))
 }
 
@@ -203,7 +203,7 @@ fn padded(ctx: &mut RunCtx<'_>, x: &Tensor, pads: &[(i64, i64)], margin: Margin,
 }
 
 fn margin(ctx: &PrepareCtx<'_>) -> Result<Margin, KernelError> {
-    Ok(match attr::text(ctx.node, "mode", "constant")? {
+    Ok(match Attrs(ctx.node).text("mode", "constant")? {
         "constant" => Margin::Constant,
         "edge" => Margin::Edge,
         "reflect" => Margin::Reflect,
@@ -227,14 +227,14 @@ fn pad_pairs(rank: usize, pads: &[i64], axes: Option<&[i64]>) -> Result<Vec<(i64
 
 fn pad_by_attributes(ctx: &PrepareCtx<'_>) -> Made {
     let margin = margin(ctx)?;
-    let pads = match attr::ints(ctx.node, "pads")? {
+    let pads = match Attrs(ctx.node).ints("pads")?.map(<[i64]>::to_vec) {
         Some(p) => p,
-        None => match attr::ints(ctx.node, "paddings")? {
+        None => match Attrs(ctx.node).ints("paddings")?.map(<[i64]>::to_vec) {
             Some(p) => p,
             None => return invalid!("attribute pads is missing"),
         },
     };
-    let value = attr::float(ctx.node, "value", 0.0)?;
+    let value = Attrs(ctx.node).float("value", 0.0)?;
     kernel(move |ctx, inputs| {
         let x = inputs.tensor(0)?;
         let fill = cast::to(ctx, &Tensor::scalar(value), x.dtype(), true)?;
@@ -254,7 +254,7 @@ fn pad(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn center_crop_pad(ctx: &PrepareCtx<'_>) -> Made {
-    let axes = attr::ints(ctx.node, "axes")?;
+    let axes = Attrs(ctx.node).ints("axes")?.map(<[i64]>::to_vec);
     kernel(move |ctx, inputs| {
         let x = inputs.tensor(0)?;
         let Some(shape) = inputs.ints(1)? else { return invalid!("the shape (input 1) is missing") };
@@ -265,7 +265,7 @@ fn center_crop_pad(ctx: &PrepareCtx<'_>) -> Made {
         let mut pairs = vec![(0, 0); x.rank()];
         for (&axis, &size) in axes.iter().zip(&shape) {
             let axis = resolve_axis(axis, x.rank())?;
-            attr::size("a size of the shape (input 1)", size)?;
+            to_size("a size of the shape (input 1)", size)?;
             let more = size - x.dims()[axis] as i64;
             // The odd one goes to the end; of what is cropped, the start is rounded down.
             let before = if more >= 0 { more / 2 } else { -(-more / 2) };
@@ -276,7 +276,7 @@ fn center_crop_pad(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn trilu(ctx: &PrepareCtx<'_>) -> Made {
-    let upper = attr::flag(ctx.node, "upper", true)?;
+    let upper = Attrs(ctx.node).flag("upper", true)?;
     kernel(move |_, mut inputs| {
         let k = match inputs.ints(1)? {
             None => 0,
@@ -312,7 +312,7 @@ fn trilu(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn compress(ctx: &PrepareCtx<'_>) -> Made {
-    let axis = attr::int_opt(ctx.node, "axis")?;
+    let axis = Attrs(ctx.node).opt_int("axis")?;
     kernel(move |ctx, inputs| {
         let (x, condition) = (inputs.tensor(0)?, inputs.tensor(1)?);
         if condition.dtype() != DType::Bool || condition.rank() != 1 {
@@ -332,7 +332,7 @@ fn compress(ctx: &PrepareCtx<'_>) -> Made {
 }
 
 fn reverse_sequence(ctx: &PrepareCtx<'_>) -> Made {
-    let (batch, time) = (attr::int(ctx.node, "batch_axis", 1)?, attr::int(ctx.node, "time_axis", 0)?);
+    let (batch, time) = (Attrs(ctx.node).int("batch_axis", 1)?, Attrs(ctx.node).int("time_axis", 0)?);
     if (batch, time) != (0, 1) && (batch, time) != (1, 0) {
         return invalid!("attributes batch_axis and time_axis must be 0 and 1, or 1 and 0");
     }
@@ -348,7 +348,7 @@ fn reverse_sequence(ctx: &PrepareCtx<'_>) -> Made {
         for i in 0..a {
             for j in 0..b {
                 let (n, t) = if batch == 0 { (i, j) } else { (j, i) };
-                let len = attr::size("a length (input 1)", lengths[n])?;
+                let len = to_size("a length (input 1)", lengths[n])?;
                 if len > steps {
                     return invalid!("a length (input 1) is {len}, more than {steps} steps");
                 }

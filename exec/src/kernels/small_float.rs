@@ -34,6 +34,20 @@ fn layout(dtype: DType) -> Option<Layout> {
     }
 }
 
+/// Whether this is one of the types whose codes this module reads and writes.
+pub(super) fn is_small(dtype: DType) -> bool {
+    dtype == DType::F8e8m0 || layout(dtype).is_some()
+}
+
+/// The number of every code of `dtype`; all NaN for other types.
+pub(super) fn decode_table(dtype: DType) -> [f32; 256] {
+    let mut table = [f32::NAN; 256];
+    for (code, x) in (0u8..=255).zip(&mut table) {
+        *x = decode(dtype, code);
+    }
+    table
+}
+
 /// The number that `code` stands for. Other types give NaN.
 pub(super) fn decode(dtype: DType, code: u8) -> f32 {
     if dtype == DType::F8e8m0 {
@@ -59,6 +73,9 @@ pub(super) fn decode(dtype: DType, code: u8) -> f32 {
 /// The code of `x`, rounded to nearest, ties to even. What is too large becomes the largest number if `saturate`, else
 /// infinity or, without one, NaN; a type without NaN saturates always.
 pub(super) fn encode(dtype: DType, x: f32, saturate: bool) -> u8 {
+    if dtype == DType::F8e8m0 {
+        return encode_e8m0(x, saturate, ScaleRounding::Nearest);
+    }
     let Some(l) = layout(dtype) else { return 0 };
     let sign = if x.is_sign_negative() { l.sign } else { 0 };
     if x.is_nan() {
@@ -165,5 +182,6 @@ mod tests {
         assert_eq!(encode(DType::F8e5m2, -1e6, false), 0xfc);
         assert_eq!(encode(DType::F8e4m3fnuz, -0.0, true), 0);
         assert_eq!(encode(DType::F4e2m1, 2.5, true), 0x4, "a tie goes to the even code");
+        assert_eq!(encode(DType::F8e4m3fn, 1.0625, true), encode(DType::F8e4m3fn, 1.0, true), "and so does this one");
     }
 }

@@ -2,7 +2,8 @@
 
 use recut_core::dtype::DType;
 
-use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx, attr, half_float, kernel, one, parallel, resolve_axis, vecmath};
+use super::attrs::Attrs;
+use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx, half_float, kernel, one, parallel, resolve_axis, vecmath};
 use crate::tensor::{Element, Tensor};
 use crate::unsupported;
 
@@ -26,7 +27,7 @@ enum Kind {
 }
 
 fn make(ctx: &PrepareCtx<'_>, kind: Kind, flat: bool) -> Made {
-    let axis = attr::int(ctx.node, "axis", if flat { 1 } else { -1 })?;
+    let axis = Attrs(ctx.node).int("axis", if flat { 1 } else { -1 })?;
     kernel(move |ctx, mut inputs| {
         let x = inputs.tensor(0)?;
         let dtype = x.dtype();

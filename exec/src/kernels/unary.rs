@@ -4,7 +4,8 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use recut_core::dtype::DType;
 
-use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, attr, kernel, one, parallel, vecmath};
+use super::attrs::Attrs;
+use super::{Entry, Inputs, Kernel, KernelError, Outputs, PrepareCtx, RunCtx, kernel, one, parallel, vecmath};
 use crate::tensor::{Element, Tensor};
 use crate::unsupported;
 
@@ -131,6 +132,18 @@ fn run_map(
     f: &(impl Fn(f32) -> f32 + Sync),
     g: &(impl Fn(f64) -> f64 + Sync),
 ) -> Result<Outputs, KernelError> {
+    Ok(one(match inputs.tensor(0)?.dtype() {
+        DType::F32 => apply::<f32>(ctx, inputs, weight, f)?,
+        DType::F64 => apply::<f64>(ctx, inputs, weight, g)?,
+        DType::F16 => f16_map(ctx, inputs.tensor(0)?, weight, f)?,
+        DType::Bf16 => bf16_map(ctx, inputs.tensor(0)?, weight, f)?,
+        _ => int_map(ctx, inputs, ints)?,
+    }))
+}
+
+/// The integer side of [`run_map`]. It stands alone because closures inside a generic function are compiled once for
+/// each of its instances.
+fn int_map(ctx: &mut RunCtx<'_>, inputs: &mut Inputs<'_>, ints: OnInts) -> Result<Tensor, KernelError> {
     macro_rules! int {
         (signed $T:ty) => {
             match ints {
@@ -148,23 +161,18 @@ fn run_map(
             }
         };
     }
-    let dtype = inputs.tensor(0)?.dtype();
-    Ok(one(match dtype {
-        DType::F32 => apply::<f32>(ctx, inputs, weight, f)?,
-        DType::F64 => apply::<f64>(ctx, inputs, weight, g)?,
-        DType::F16 => f16_map(ctx, inputs.tensor(0)?, weight, f)?,
-        DType::Bf16 => bf16_map(ctx, inputs.tensor(0)?, weight, f)?,
-        _ if ints == OnInts::Refuse => return unsupported!("elements of type {dtype}"),
-        DType::I8 => int!(signed i8)?,
-        DType::I16 => int!(signed i16)?,
-        DType::I32 => int!(signed i32)?,
-        DType::I64 => int!(signed i64)?,
-        DType::U8 => int!(unsigned u8)?,
-        DType::U16 => int!(unsigned u16)?,
-        DType::U32 => int!(unsigned u32)?,
-        DType::U64 => int!(unsigned u64)?,
-        _ => return unsupported!("elements of type {dtype}"),
-    }))
+    match inputs.tensor(0)?.dtype() {
+        dtype if ints == OnInts::Refuse => unsupported!("elements of type {dtype}"),
+        DType::I8 => int!(signed i8),
+        DType::I16 => int!(signed i16),
+        DType::I32 => int!(signed i32),
+        DType::I64 => int!(signed i64),
+        DType::U8 => int!(unsigned u8),
+        DType::U16 => int!(unsigned u16),
+        DType::U32 => int!(unsigned u32),
+        DType::U64 => int!(unsigned u64),
+        dtype => unsupported!("elements of type {dtype}"),
+    }
 }
 
 fn byte_map(types: &'static [DType], f: fn(u8) -> u8) -> Made {
@@ -210,8 +218,8 @@ fn predicate(ctx: &mut RunCtx<'_>, x: &Tensor, f: impl Fn(f64) -> bool + Sync) -
 }
 
 fn is_inf(ctx: &PrepareCtx<'_>) -> Made {
-    let negative = attr::flag(ctx.node, "detect_negative", true)?;
-    let positive = attr::flag(ctx.node, "detect_positive", true)?;
+    let negative = Attrs(ctx.node).flag("detect_negative", true)?;
+    let positive = Attrs(ctx.node).flag("detect_positive", true)?;
     kernel(move |ctx, inputs| {
         predicate(ctx, inputs.tensor(0)?, |x| x.is_infinite() && if x.is_sign_negative() { negative } else { positive })
     })

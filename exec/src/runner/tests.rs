@@ -90,7 +90,7 @@ fn the_report_tells_who_ran_what_and_adds_up() {
         warmup: 1,
         diagnostics: Vec::new(),
     });
-    assert_eq!(report.partitions[1].note.as_deref(), Some("torch not found, ran on cpu"));
+    assert_eq!(report.partitions[1].note.as_deref(), Some(crate::engines::NO_TORCH));
     assert_eq!(report.nodes.iter().map(|n| (n.id.as_str(), n.calls)).collect::<Vec<_>>(), [("a", 2), ("b", 2), ("c", 2), ("d", 2)]);
     let crossing: Vec<_> = report.boundaries.iter().map(|b| (b.tensor.as_str(), b.from.as_str(), b.to.as_str(), b.bytes)).collect();
     assert_eq!(crossing, [("va", "p0", "p1", 16), ("va", "p0", "p2", 16), ("vb", "p1", "p3", 16), ("vc", "p2", "p3", 16)]);

@@ -9,7 +9,7 @@ use etcetera::BaseStrategy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::error::Result;
+use crate::cli::error::{CliError, Exit, Result, show};
 use crate::cli::files;
 use crate::cli::output::{Output, Tone};
 use crate::cli::request::DoctorRequest;
@@ -18,8 +18,9 @@ use crate::cli::table::{Align, Table};
 /// Name and version of the format.
 pub const SCHEMA: &str = "recut.doctor/1";
 
-/// Importing torch from a cold disk takes this long at worst.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+/// A Python starts within this time, even from a cold disk; importing torch may take [`IMPORT_TIMEOUT`].
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+const IMPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -104,19 +105,25 @@ pub struct FileInfo {
 /// Looks around and reports.
 ///
 /// # Errors
-/// If the report cannot be written.
+/// If the report cannot be written, or a Python that was asked for cannot be started.
 pub fn doctor(request: &DoctorRequest, out: &Output) -> Result<()> {
-    let report = look(request.python.as_deref(), out);
+    let (report, started) = look(request.python.as_deref(), out);
     match &request.json {
-        Some(target) => files::write_json(target, &report, out),
-        None => out.data(&text(&report, out)),
+        Some(target) => files::write_json(target, &report, out)?,
+        None => out.data(&text(&report, out))?,
+    }
+    match (&request.python, started) {
+        (Some(asked), Err(why)) => Err(CliError::new(Exit::NotThere, format!("--python {}: {why}", show(asked)))),
+        _ => Ok(()),
     }
 }
 
-fn look(python: Option<&Path>, out: &Output) -> DoctorReport {
+/// The report, and the version of Python or why there is none.
+fn look(python: Option<&Path>, out: &Output) -> (DoctorReport, std::result::Result<String, String>) {
     let (program, from) = find_python(python, |name| std::env::var_os(name).map(PathBuf::from));
     let progress = out.progress("asking Python for engines", 0);
-    let version = probe(&program, "import sys; print(sys.version.split()[0])").ok();
+    let started = probe(&program, "import sys; print(sys.version.split()[0])", START_TIMEOUT);
+    let version = started.as_ref().ok().cloned();
     let mut engines = vec![
         EngineInfo {
             name: "cpu".into(),
@@ -135,8 +142,8 @@ fn look(python: Option<&Path>, out: &Output) -> DoctorReport {
     ];
     for module in ["torch", "onnxruntime", "openvino"] {
         let answer = match version {
-            Some(_) => probe(&program, &format!("import {module}; print({module}.__version__)")),
-            None => Err("no Python".to_owned()),
+            Some(_) => probe(&program, &format!("import {module}; print({module}.__version__)"), IMPORT_TIMEOUT),
+            None => Err("not looked for: no Python".to_owned()),
         };
         engines.push(match answer {
             Ok(v) => EngineInfo {
@@ -150,7 +157,7 @@ fn look(python: Option<&Path>, out: &Output) -> DoctorReport {
         });
     }
     progress.finish_and_clear();
-    DoctorReport {
+    let report = DoctorReport {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
         engines,
@@ -158,7 +165,8 @@ fn look(python: Option<&Path>, out: &Output) -> DoctorReport {
         cpu: cpu(),
         terminal: terminal(),
         files: looked_at(),
-    }
+    };
+    (report, started)
 }
 
 /// `--python`, `$RECUT_PYTHON`, `$VIRTUAL_ENV`, then `python3`.
@@ -175,8 +183,8 @@ fn find_python(flag: Option<&Path>, env: impl Fn(&str) -> Option<PathBuf>) -> (P
     }
 }
 
-/// The last line that Python prints for `code`, or why there is none. Killed after [`PROBE_TIMEOUT`].
-fn probe(program: &Path, code: &str) -> std::result::Result<String, String> {
+/// The last line that Python prints for `code`, or why there is none. Killed after `limit`.
+fn probe(program: &Path, code: &str, limit: Duration) -> std::result::Result<String, String> {
     let mut child = Command::new(program)
         .args(["-c", code])
         .stdin(Stdio::null())
@@ -198,12 +206,12 @@ fn probe(program: &Path, code: &str) -> std::result::Result<String, String> {
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if start.elapsed() < PROBE_TIMEOUT => std::thread::sleep(Duration::from_millis(10)),
+            Ok(None) if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(10)),
             Ok(None) => {
                 // It may have ended by itself just now.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("no answer within {} s", PROBE_TIMEOUT.as_secs()));
+                return Err(format!("no answer within {} s", limit.as_secs()));
             }
             Err(e) => return Err(e.to_string()),
         }
@@ -278,6 +286,7 @@ fn text(r: &DoctorReport, out: &Output) -> String {
         t.toned([(e.name.clone(), None), (found.into(), Some(tone)), (version, None), (e.note.clone(), Some(Tone::Dim))]);
     }
     s.push_str(&t.render(out.colored(), 2));
+    s.push_str("  This version runs models on cpu and tract; the others are only looked for.\n");
     if let Some(p) = &r.python {
         let state = p.version.as_deref().map_or_else(|| "cannot be started".to_owned(), |v| format!("version {v}"));
         s.push_str(&format!("  Python: {} (from {}), {state}\n", recut_core::diagnostic::printable(&p.program), p.from));
@@ -318,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_python_that_is_not_there_is_an_answer_and_no_failure() {
-        let why = probe(Path::new("/nonexistent/python"), "pass").unwrap_err();
+        let why = probe(Path::new("/nonexistent/python"), "pass", START_TIMEOUT).unwrap_err();
         assert!(why.starts_with("cannot start /nonexistent/python"), "{why}");
     }
 }

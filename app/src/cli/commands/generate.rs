@@ -56,7 +56,8 @@ pub fn completions(shell: clap_complete::Shell, out: &Output) -> Result<()> {
 /// # Errors
 /// If they cannot be written.
 pub fn man(dir: Option<&Path>, out: &Output) -> Result<()> {
-    let mut command = Cli::command();
+    // `recut help` has no page of its own.
+    let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     let Some(dir) = dir else {
         let page = page(&command)?;
@@ -64,7 +65,7 @@ pub fn man(dir: Option<&Path>, out: &Output) -> Result<()> {
     };
     std::fs::create_dir_all(dir).map_err(|e| CliError::write("directory", dir, &e))?;
     let mut written = 0;
-    for sub in std::iter::once(&command).chain(command.get_subcommands().filter(|c| c.get_name() != "help")) {
+    for sub in std::iter::once(&command).chain(command.get_subcommands()) {
         let name = if sub.get_name() == "recut" { "recut".to_owned() } else { format!("recut-{}", sub.get_name()) };
         let page = page(sub)?;
         files::write("manual page", &dir.join(format!("{name}.1")), |w| w.write_all(&page))?;

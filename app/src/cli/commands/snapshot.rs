@@ -33,7 +33,7 @@ pub fn snapshot(request: &SnapshotRequest, out: &Output) -> Result<()> {
         colors: ColorDepth::TrueColor,
         ascii: false,
     };
-    let frame = tui::snapshot(document, &options).map_err(|e| CliError::usage(format!("--view: {e}")))?;
+    let frame = tui::snapshot(document, &options).map_err(|e| CliError::usage(e.to_string()))?;
     let extension = request.output.as_deref().and_then(|p| p.extension()).and_then(OsStr::to_str);
     let text = match extension {
         Some("svg") => frame.to_svg(),

@@ -152,7 +152,10 @@ pub fn execute(request: JobRequest, look: Look, token: &CancelToken, progress: &
         JobRequest::Select { plan, index, text } => {
             done(query::select(&plan, &index, &text).map(|(nodes, remark)| JobOutput::Matches { text, nodes, remark }))
         }
-        JobRequest::Save { path, text, overwrite } => {
+        JobRequest::Save { path, text, overwrite, model } => {
+            if let Some(file) = config_file::part_of(&path, &model) {
+                return JobEvent::Failed(file);
+            }
             if !overwrite && path.exists() {
                 return JobEvent::Done(JobOutput::Exists(path));
             }

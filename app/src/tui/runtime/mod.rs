@@ -50,6 +50,9 @@ const PATIENCE: Duration = Duration::from_millis(120);
 /// How long files may take to be written at the end.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// Exit code where a signal, or the loss of the terminal, ended the app; unsaved edits are in the recovery file then.
+const INTERRUPTED: i32 = 130;
+
 /// Runs the app until it is quit; gives the exit code.
 ///
 /// # Errors
@@ -67,17 +70,19 @@ pub fn run(args: TuiArgs) -> anyhow::Result<i32> {
     let env = |name: &str| std::env::var(name).ok();
     let depth = args.colors.unwrap_or_else(|| ColorDepth::from_env(env));
     let ascii = args.ascii || wants_ascii(env);
-    let name = args.theme.or_else(|| user.theme_name()).unwrap_or_else(|| "dark".to_owned());
+    let (preferred, complaint) = user.theme_name();
+    let name = args.theme.or(preferred).unwrap_or_else(|| "dark".to_owned());
     let (theme, mut warnings) = Theme::load(&name, depth, ascii, &|n| user.theme(n));
     let (keymap, key_warnings) = user.keys().map_or_else(|| (Keymap::default(), Vec::new()), |(f, t)| Keymap::with_user_file(&f, &t));
     warnings.extend(key_warnings);
+    warnings.extend(complaint);
 
     let mut screen = Screen::enter()?;
     let (tx, rx) = bounded(256);
     listen(tx.clone())?;
     let document = match opening(&mut screen, &theme, &args.model, &loaded, &rx)? {
         Some(document) => document,
-        None => return Ok(130),
+        None => return Ok(INTERRUPTED),
     };
     let recovery_path = user.recovery_path(&args.model);
     let recovered = recovery_path
@@ -109,7 +114,9 @@ fn watch(state: &State, user: &UserFiles, tx: Sender<Msg>) -> Option<Watcher<Wat
 
 /// Threads that wait for the terminal and for signals.
 fn listen(tx: Sender<Msg>) -> anyhow::Result<()> {
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP])?;
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    // In raw mode Ctrl-C is a key; a SIGINT comes from outside and ends the app like the others.
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let on_signal = tx.clone();
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if signals.forever().next().is_some() {
@@ -198,6 +205,7 @@ struct App {
 impl App {
     fn run(mut self, effects: Vec<Effect>, rx: &Receiver<Msg>) -> anyhow::Result<i32> {
         let mut quit = self.execute(effects)?;
+        let mut interrupted = false;
         let mut drawn: Option<Instant> = None;
         let mut dirty = true;
         while !quit {
@@ -216,6 +224,7 @@ impl App {
                     let mut next = Some(msg?);
                     // All that has come in meanwhile is one frame.
                     while let Some(msg) = next.take() {
+                        interrupted |= matches!(msg, Msg::Terminate);
                         quit |= self.take(msg)?;
                         dirty = true;
                         next = (!quit).then(|| rx.try_recv().ok()).flatten();
@@ -233,7 +242,7 @@ impl App {
         self.jobs.cancel(JobKind::Run);
         drop(self.screen);
         self.jobs.finish(GRACE, rx);
-        Ok(0)
+        Ok(if interrupted { INTERRUPTED } else { 0 })
     }
 
     fn take(&mut self, msg: Msg) -> anyhow::Result<bool> {

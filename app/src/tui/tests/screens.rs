@@ -74,7 +74,7 @@ fn unsaved_edits_are_asked_for_before_quitting() {
     assert!(!quits(&update(&mut app.state, Msg::Key(Key::char('q')))));
     assert!(app.text().contains("Unsaved edits"), "{}", app.text());
     let effects = update(&mut app.state, Msg::Key(Key::char('s')));
-    let Some(Effect::Start(id, JobRequest::Save { path, text, overwrite })) = effects.into_iter().next() else { panic!("no save") };
+    let Some(Effect::Start(id, JobRequest::Save { path, text, overwrite, .. })) = effects.into_iter().next() else { panic!("no save") };
     assert!(!overwrite && text.contains("torch_executed_nodes"));
     let effects = update(&mut app.state, Msg::Job(id, JobEvent::Done(JobOutput::Saved(path))));
     assert!(quits(&effects));

@@ -41,7 +41,7 @@ pub(super) fn perform(state: &mut State, command: Command, effects: &mut Vec<Eff
             let overwrite = overwrite || state.config_owned && path == state.config_path;
             state.quit_after_save = quit;
             let text = state.document.config_for(&path).to_json_string();
-            state.start(JobKind::Save, JobRequest::Save { path, text, overwrite }, effects);
+            state.start(JobKind::Save, JobRequest::Save { path, text, overwrite, model: state.document.model().clone() }, effects);
         }
         Command::OpenConfig(path) => state.start(JobKind::Config, JobRequest::Config { path, changed: false }, effects),
         Command::UseConfig { path, config } => use_config(state, path, &config, effects),

@@ -14,6 +14,7 @@ use crate::graph::{Node, ValueId};
 use crate::infer::cost;
 use crate::partition::{Boundary, EntryText, Marks, PartitionId, Placement, Plan, PlanOptions, Rule, plan};
 use crate::support::{Backend, Support};
+use crate::trace;
 use crate::view::{UNKNOWN_BYTES, Unit, UnitId, is_compute};
 
 /// Values of `min_block_size` that the report tries.
@@ -164,13 +165,15 @@ impl Making<'_> {
                 sum.checked_add(u64::try_from(one).ok()?)
             });
             let wrap = p.units(id).iter().find_map(|&u| match p.view.unit(u) {
-                Unit::Wrap(w) => p.view.wraps().get(w as usize).map(|w| w.id.to_string()),
+                Unit::Wrap(w) => p.view.wraps().get(w as usize),
                 Unit::Node(_) => None,
             });
             PartitionInfo {
                 name: p.partitions[i].name(),
                 kind: p.partitions[i].kind,
-                wrap,
+                wrap: wrap.map(|w| w.id.to_string()),
+                wrap_op: wrap
+                    .map(|w| self.input.config.definitions.get(&*w.definition).map_or_else(|| w.definition.to_string(), |d| d.op.clone())),
                 ops: nodes.len(),
                 compute_ops: nodes.iter().filter(|&&n| is_compute(&model.graph.node(n).op)).count(),
                 bytes_in: self.sum(&inputs),
@@ -314,10 +317,10 @@ impl Making<'_> {
     }
 }
 
-/// The innermost frame of a node's stack trace.
+/// The innermost frame of the model's own code.
 fn source_line(node: &Node) -> Option<String> {
-    let frames = node.stack_trace.as_ref()?;
-    frames.lines().map(str::trim).rfind(|l| l.starts_with("File ")).map(str::to_owned)
+    let place = trace::innermost(node.stack_trace.as_ref()?).place;
+    (!place.is_empty()).then_some(place)
 }
 
 /// By operations where all are known, else by bytes at the edges, else by the number of nodes.

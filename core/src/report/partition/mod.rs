@@ -140,6 +140,9 @@ pub struct PartitionInfo {
     /// Id of the opaque node, where it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrap: Option<String>,
+    /// Operator type of the opaque node, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrap_op: Option<String>,
     /// Stable ids of its nodes, in topological order.
     pub nodes: Vec<String>,
     /// Number of nodes.
@@ -178,7 +181,7 @@ pub struct Fallback {
     pub op: String,
     /// Module that owns it; empty for the model itself.
     pub module: String,
-    /// Innermost frame of its Python source, where the file says.
+    /// `net.py:12 forward`: the innermost frame of the model's own code, where the file says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Partition it is in.

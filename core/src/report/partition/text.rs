@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{PartitionReport, Tensor, Verdict};
+use super::{PartitionInfo, PartitionReport, Tensor, Verdict};
 use crate::diagnostic::{Severity, printable};
 use crate::partition::Placement;
 
@@ -105,11 +105,16 @@ impl Text {
         if r.partitions.is_empty() {
             return;
         }
-        self.title(&format!("{:<22} {:>7} {:>10} {:>10} {:>8}  takes -> gives", "PARTITION", "NODES", "IN", "OUT", "FLOP"));
-        for p in r.partitions.iter().take(MOST_PARTITIONS) {
-            let name = p.wrap.as_ref().map_or_else(|| p.name.clone(), |w| format!("{} {}", p.name, printable(w)));
+        let name = |p: &PartitionInfo| match (&p.wrap, &p.wrap_op) {
+            (Some(id), Some(op)) => format!("{} {} ({})", p.name, printable(op), printable(id)),
+            _ => p.name.clone(),
+        };
+        let names: Vec<String> = r.partitions.iter().take(MOST_PARTITIONS).map(name).collect();
+        let column = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).clamp(22, self.width / 2);
+        self.title(&format!("{:<column$} {:>7} {:>10} {:>10} {:>8}  takes -> gives", "PARTITION", "NODES", "IN", "OUT", "FLOP"));
+        for (p, name) in r.partitions.iter().zip(names) {
             self.line(&format!(
-                "{name:<22} {:>7} {:>10} {:>10} {:>8}  {} -> {}",
+                "{name:<column$} {:>7} {:>10} {:>10} {:>8}  {} -> {}",
                 p.ops,
                 bytes(p.bytes_in),
                 bytes(p.bytes_out),

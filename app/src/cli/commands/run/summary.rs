@@ -2,6 +2,7 @@
 
 use recut_core::diagnostic::printable;
 use recut_core::partition::Placement;
+use recut_exec::engines::NO_TORCH;
 use recut_exec::report::{NodeReport, RunReport, Times};
 
 use crate::cli::format::{bytes, ms, plural};
@@ -87,7 +88,7 @@ fn nodes(r: &RunReport, top: Option<usize>, out: &Output) -> String {
         ]);
     }
     if t.is_empty() {
-        return "no node ran\n".to_owned();
+        return "no engine that ran times single nodes; the times of the partitions are in --json\n".to_owned();
     }
     let mut s = t.render(out.colored(), 0);
     if sorted.len() > limit {
@@ -140,6 +141,9 @@ fn partitions(r: &RunReport, out: &Output) -> String {
     let mut s = format!("\n{}\n{}", out.paint(Tone::Title, "Partitions"), t.render(out.colored(), 2));
     if r.partitions.len() > MAX_ROWS {
         s.push_str(&format!("  … and {} more (--json lists all)\n", r.partitions.len() - MAX_ROWS));
+    }
+    if r.partitions.iter().any(|p| p.note.as_deref() == Some(NO_TORCH)) {
+        s.push_str("  this version has no torch engine, installed or not: torch partitions run on cpu\n");
     }
     s
 }
