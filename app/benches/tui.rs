@@ -65,8 +65,11 @@ fn measure(name: &str, imported: Imported) {
     let setup = Setup {
         document,
         config_path: None,
+        config_content: None,
+        outside: Vec::new(),
+        greeting: None,
         recovery_path: None,
-        recovered: None,
+        recovered: Vec::new(),
         theme: Theme::built_in("dark"),
         keymap: Keymap::default(),
         warnings: Vec::new(),
