@@ -507,3 +507,22 @@ fn quantized_operators_run_as_groups_on_integers() {
     assert!(kept["median_ns"].is_u64());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "the value inside of what would be a group is there");
 }
+
+#[test]
+fn a_config_beside_the_model_is_hinted_at_and_never_taken_unasked() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("tiny_cnn.onnx");
+    std::fs::copy(sample("tiny_cnn.onnx"), &model).unwrap();
+    let config = dir.path().join("tiny_cnn.recut.json");
+    std::fs::write(&config, "{\"version\": 1, \"torch_executed_ops\": [\"Relu\"]}").unwrap();
+    let (model, config) = (model.display().to_string(), config.display().to_string());
+    let torch = |out: &str| serde_json::from_str::<Value>(out).unwrap()["partitions"].as_array().map(Vec::len);
+    let (out, err) = expect(0, &["partition", &model, "--json"]);
+    assert_eq!(torch(&out), Some(1));
+    assert!(err.contains("tiny_cnn.recut.json lies beside the model and is not used; --config"), "{err}");
+    let (out, err) = expect(0, &["partition", &model, "--json", "--config", &config]);
+    assert!(torch(&out) > Some(1), "{out}");
+    assert!(!err.contains("lies beside"), "{err}");
+    let (_, err) = expect(0, &["-q", "partition", &model]);
+    assert!(err.is_empty(), "{err}");
+}

@@ -189,3 +189,67 @@ fn a_file_that_is_no_model_is_an_error_and_the_terminal_is_as_before() {
     assert!(raw.contains("no.onnx"), "{raw}");
     assert!(!raw.contains("\x1b[?1049h") || restored(&raw));
 }
+
+#[test]
+fn edits_of_a_killed_session_stay_until_somebody_decides_and_are_found_by_any_path() {
+    let home = tempfile::tempdir().unwrap();
+    let model = home.path().join("tiny_cnn.onnx");
+    std::fs::copy(sample("tiny_cnn.onnx"), &model).unwrap();
+    std::fs::create_dir(home.path().join("sub")).unwrap();
+    let mut s = Session::open(&model, home.path(), 140, 30);
+    s.wait("the first frame", |t| t.contains("run_on_acc_0"));
+    s.press("t");
+    s.wait("the mark", |t| t.contains("+1 torch partition"));
+    let pid = s.child.process_id().unwrap();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid.to_string()]).status().unwrap().success());
+    s.end();
+    let other = home.path().join("sub/../tiny_cnn.onnx");
+    for _ in 0..2 {
+        let mut s = Session::open(&other, home.path(), 140, 30);
+        s.wait("the question", |t| t.contains("Unsaved edits of an earlier session") && t.contains("they stay kept"));
+        s.press("l");
+        s.wait("that they are kept", |t| t.contains("stay kept; the next start offers them again"));
+        s.press("q");
+        assert_eq!(s.end().0, 0);
+    }
+    let mut s = Session::open(&model, home.path(), 140, 30);
+    s.wait("the question again", |t| t.contains("Unsaved edits of an earlier session"));
+    s.press("d");
+    s.wait("that they are dropped", |t| t.contains("are dropped"));
+    s.press("q");
+    s.end();
+    let mut s = Session::open(&model, home.path(), 140, 30);
+    let text = s.wait("the first frame", |t| t.contains("run_on_acc_0"));
+    assert!(!text.contains("Unsaved edits"), "{text}");
+    s.press("q");
+    s.end();
+}
+
+#[test]
+fn a_config_beside_the_model_is_opened_and_never_replaced_unasked() {
+    let home = tempfile::tempdir().unwrap();
+    let model = home.path().join("tiny_cnn.onnx");
+    let config = home.path().join("tiny_cnn.recut.json");
+    std::fs::copy(sample("tiny_cnn.onnx"), &model).unwrap();
+    std::fs::write(&config, "{\"version\": 1, \"torch_executed_ops\": [\"Relu\"]}").unwrap();
+    let mut s = Session::open(&model, home.path(), 140, 30);
+    s.wait("the loaded config", |t| t.contains("config tiny_cnn.recut.json loaded") && t.contains("run_on_torch_1"));
+    std::fs::write(&config, "{broken my notes").unwrap();
+    s.wait("the broken config", |t| t.contains("no valid JSON") && t.contains("1 problem"));
+    s.press("jjt");
+    s.wait("the mark", |t| t.contains("torch") && t.contains("tiny_cnn.onnx*"));
+    s.press("s");
+    s.wait("the question", |t| t.contains("Config changed on disk"));
+    s.press("n");
+    s.wait("the app", |t| !t.contains("Config changed on disk"));
+    assert_eq!(std::fs::read_to_string(&config).unwrap(), "{broken my notes");
+    s.press("q");
+    s.wait("the question about unsaved edits", |t| t.contains("Quit without saving"));
+    s.press("d");
+    s.end();
+    // A broken one beside the model stops nothing.
+    let mut s = Session::open(&model, home.path(), 140, 30);
+    s.wait("the first frame", |t| t.contains("run_on_acc_0") && t.contains("was not loaded") && t.contains("1 problem"));
+    s.press("q");
+    assert_eq!(s.end().0, 0);
+}

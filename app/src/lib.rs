@@ -5,3 +5,4 @@ pub mod cli;
 pub mod theme;
 pub mod tui;
 pub mod watch;
+pub mod wrap_name;

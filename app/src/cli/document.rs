@@ -1,7 +1,7 @@
 //! From request to document: opens the model, loads the config, adds the marks. The app and every command come this way,
 //! so that the same marks give the same config.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use recut_core::config::{ConfigError, ConfigErrorKind, PartitionConfig, RunConfig};
@@ -52,12 +52,22 @@ pub fn select(model: &Arc<Model>, text: &str, out: &Output) -> Result<Vec<NodeId
 /// If the model cannot be opened, or config or marks cannot be used.
 pub fn open(model: &Path, marks: &MarkRequest, run: Option<&RunRequest>, out: &Output) -> Result<Document> {
     let config = load_config(marks.config.as_deref(), out)?;
+    if let Some(beside) = config_beside(model).filter(|_| marks.config.is_none()) {
+        let beside = show(&beside);
+        out.note(&format!("{beside} lies beside the model and is not used; --config {beside} takes it"));
+    }
     let support_file = marks.support.as_deref().map(read_support).transpose()?;
     let options = DocumentOptions { strict: marks.strict, strict_support: marks.strict_support, support_file };
     let imported = import(model, out)?;
     let mut document = Document::new(imported, config, options)?;
     add_marks(&mut document, marks, run)?;
     Ok(document)
+}
+
+/// The config that the app saves beside a model unless another name is given, if there is one.
+#[must_use]
+pub fn config_beside(model: &Path) -> Option<PathBuf> {
+    Some(crate::tui::state::default_config_path(model)).filter(|p| p.is_file())
 }
 
 fn load_config(path: Option<&Path>, out: &Output) -> Result<PartitionConfig> {

@@ -357,7 +357,7 @@ fn wrap(text: &str) -> Result<(String, String)> {
 }
 
 fn is_identifier(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    crate::wrap_name::is_valid(name)
 }
 
 fn dims(texts: &[String]) -> Result<Vec<(String, i64)>> {

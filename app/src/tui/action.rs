@@ -73,6 +73,7 @@ actions! {
         SearchNext "search-next" ["n"] "Next match";
         SearchPrevious "search-previous" ["N"] "Previous match";
         Palette "palette" [":"] "Commands and selectors";
+        Messages "messages" ["M"] "All messages of the last line in full";
         Help "help" ["?", "f1"] "This help";
     }
     "Marking" {
@@ -97,7 +98,7 @@ actions! {
         SaveAs "save-as" ["S"] "Save the config under another name";
         Reload "reload" ["f5"] "Read the model again";
         OpenConfig "open-config" ["o"] "Open another config for this model";
-        Copy "copy" ["y"] "Copy the name of the node to the clipboard";
+        Copy "copy" ["y"] "Copy the name of the node or module to the clipboard";
         Quit "quit" ["q", "ctrl-c"] "Quit; asks if there are unsaved edits";
     }
 }

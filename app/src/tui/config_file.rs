@@ -1,17 +1,54 @@
 //! Reading and writing configs and recovery files, with messages for the status line.
 
+use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use recut_core::config::{PartitionConfig, write_atomically};
 use recut_core::diagnostic::printable;
 use recut_core::model::Model;
 
-/// Reads a config.
+/// The bytes of a config file, by which a change on disk is noticed.
+pub type Content = Arc<[u8]>;
+
+/// Largest file whose bytes are kept: no config is larger.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The bytes of a file, where it is one of a config's size.
+#[must_use]
+pub fn content(path: &Path) -> Option<Content> {
+    let meta = std::fs::metadata(path).ok()?;
+    if !meta.is_file() || meta.len() > MAX_BYTES {
+        return None;
+    }
+    std::fs::read(path).ok().map(Into::into)
+}
+
+/// Reads a config. Its bytes are read first: should somebody write in between, that counts as a change later.
 ///
 /// # Errors
 /// If there is no such file, or it is no config.
-pub fn read(path: &Path) -> Result<PartitionConfig, String> {
-    PartitionConfig::open(path).map(|(config, _)| config).map_err(|e| e.to_string())
+pub fn read(path: &Path) -> Result<(PartitionConfig, Option<Content>), String> {
+    let bytes = content(path);
+    PartitionConfig::open(path).map(|(config, _)| (config, bytes)).map_err(|e| e.to_string())
+}
+
+/// What a failed write means and what to do about it.
+#[must_use]
+pub fn reason(e: &std::io::Error) -> String {
+    match e.kind() {
+        ErrorKind::NotFound => "its folder does not exist: make it, or give another name".to_owned(),
+        ErrorKind::PermissionDenied => "it may not be written there: give another place".to_owned(),
+        ErrorKind::IsADirectory => "it is a folder: name a file in it".to_owned(),
+        ErrorKind::NotADirectory => "a part of its path is no folder: give another place".to_owned(),
+        ErrorKind::StorageFull => "the disk is full: free some space, or give another place".to_owned(),
+        ErrorKind::ReadOnlyFilesystem => "the file system is read-only: give another place".to_owned(),
+        _ => {
+            let text = e.to_string();
+            // Temporary files add their own path, which says nothing to a person.
+            printable(text.split(" at path ").next().unwrap_or(&text)).into_owned()
+        }
+    }
 }
 
 /// Writes `text` to `path` so that nothing half-written is ever seen.
@@ -19,7 +56,7 @@ pub fn read(path: &Path) -> Result<PartitionConfig, String> {
 /// # Errors
 /// If the file system refuses.
 pub fn write(path: &Path, text: &str) -> Result<(), String> {
-    write_atomically(path, text.as_bytes()).map_err(|e| format!("cannot write {}: {e}", printable(&path.display().to_string())))
+    write_atomically(path, text.as_bytes()).map_err(|e| format!("cannot write {}: {}", printable(&path.display().to_string()), reason(&e)))
 }
 
 /// Why `path` cannot become a config: it is a file that the model is made of.
@@ -40,6 +77,15 @@ pub fn same(a: &PartitionConfig, b: &PartitionConfig) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failed_write_says_what_to_do_and_names_no_temporary_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let e = write(&dir.path().join("no/c.json"), "{}").unwrap_err();
+        assert!(e.ends_with("no/c.json: its folder does not exist: make it, or give another name"), "{e}");
+        let e = write(dir.path(), "{}").unwrap_err();
+        assert!(e.contains("name a file in it") && !e.contains("os error"), "{e}");
+    }
 
     #[test]
     fn weights_are_never_replaced_by_a_config() {

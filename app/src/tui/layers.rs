@@ -8,6 +8,7 @@ use recut_core::graph::NodeId;
 use tui_input::{Input, InputRequest};
 
 use super::action::Action;
+use super::config_file::Content;
 use super::key::Key;
 use crate::theme::Role;
 use crossterm::event::KeyCode;
@@ -64,10 +65,21 @@ pub enum Command {
         path: PathBuf,
         /// It.
         config: Box<PartitionConfig>,
+        /// Its bytes.
+        content: Option<Content>,
     },
     /// Put back what an earlier session left unsaved.
-    Restore(Box<PartitionConfig>),
-    /// Remove the recovery file.
+    Restore {
+        /// The recovery file.
+        path: PathBuf,
+        /// The config as it was edited.
+        config: Box<PartitionConfig>,
+    },
+    /// Leave what an earlier session left unsaved for later.
+    KeepRecovered,
+    /// Remove what an earlier session left unsaved.
+    DropRecovered(PathBuf),
+    /// Remove the recovery file of this session.
     DropRecovery,
     /// Use another theme.
     Theme(String),
@@ -92,13 +104,22 @@ pub struct Item {
     pub detail: String,
     /// What it does.
     pub then: Command,
+    /// Whether closing the dialog means this.
+    pub on_close: bool,
 }
 
 impl Item {
     /// An item without a key.
     #[must_use]
     pub fn new(label: impl Into<String>, detail: impl Into<String>, then: Command) -> Self {
-        Self { key: None, label: label.into(), detail: detail.into(), then }
+        Self { key: None, label: label.into(), detail: detail.into(), then, on_close: false }
+    }
+
+    /// Closing the dialog without a choice means this item.
+    #[must_use]
+    pub fn on_close(mut self) -> Self {
+        self.on_close = true;
+        self
     }
 
     /// With a key.
@@ -213,6 +234,15 @@ pub enum Layer {
     /// All keys.
     Help {
         /// First line on the screen.
+        offset: usize,
+    },
+    /// Lines to read, broken to the width of the screen.
+    Text {
+        /// Title.
+        title: String,
+        /// The lines.
+        lines: Vec<(Role, String)>,
+        /// First broken line on the screen.
         offset: usize,
     },
     /// Commands and selectors.

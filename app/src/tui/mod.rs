@@ -33,6 +33,6 @@ mod tests;
 pub use key::Key;
 pub use keymap::key_table_markdown;
 pub use msg::{Effect, Msg};
-pub use runtime::{TuiArgs, run};
+pub use runtime::{Opened, TuiArgs, run};
 pub use snapshot::{Snapshot, SnapshotOptions, render_snapshot, snapshot};
 pub use state::{Setup, State};

@@ -10,6 +10,7 @@ use recut_core::model::Model;
 use recut_core::partition::Plan;
 use recut_core::select::{NodeSet, SelectorIndex};
 
+use super::config_file::Content;
 use super::costs::Costs;
 use super::hit::Target;
 use super::key::Key;
@@ -83,10 +84,12 @@ pub enum JobKind {
     Recovery,
     /// Reading a theme.
     Theme,
+    /// Removing what an earlier session left, once a person decided.
+    Recovered,
 }
 
 /// Number of [`JobKind`]s.
-pub const JOB_KINDS: usize = 8;
+pub const JOB_KINDS: usize = 9;
 
 /// A job: results of an older generation are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +120,17 @@ pub enum JobEvent {
     Failed(String),
     /// It stopped because it was asked to.
     Cancelled,
+}
+
+/// Whether saving may replace a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// No: a person is asked first.
+    Never,
+    /// Only if it holds these bytes, which were read or written before; else a person is asked first.
+    IfUnchanged(Option<Content>),
+    /// A person said so.
+    Always,
 }
 
 /// What a job is to do.
@@ -159,7 +173,7 @@ pub enum JobRequest {
         /// What.
         text: String,
         /// Whether a file that is there may be replaced.
-        overwrite: bool,
+        replace: Replace,
         /// The opened model, none of whose files may be replaced.
         model: Arc<Model>,
     },
@@ -206,7 +220,21 @@ pub enum JobOutput {
         remark: Option<String>,
     },
     /// The file is written.
-    Saved(PathBuf),
+    Saved {
+        /// Where.
+        path: PathBuf,
+        /// What it holds now.
+        content: Content,
+    },
+    /// Somebody else wrote the file since it was read or written; it was left alone.
+    ChangedOnDisk(PathBuf),
+    /// The watched config changed on disk and cannot be used.
+    BadConfig {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
     /// There is such a file already.
     Exists(PathBuf),
     /// The model.
@@ -217,6 +245,8 @@ pub enum JobOutput {
         path: PathBuf,
         /// Its content.
         config: Box<PartitionConfig>,
+        /// Its bytes.
+        content: Option<Content>,
         /// See [`JobRequest::Config`].
         changed: bool,
     },

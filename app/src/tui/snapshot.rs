@@ -68,8 +68,11 @@ pub fn snapshot(document: Document, options: &SnapshotOptions) -> anyhow::Result
     let setup = Setup {
         document,
         config_path: None,
+        config_content: None,
+        outside: Vec::new(),
+        greeting: None,
         recovery_path: None,
-        recovered: None,
+        recovered: Vec::new(),
         theme,
         keymap: Keymap::default(),
         warnings,
@@ -100,7 +103,7 @@ pub fn settle(state: &mut State, effects: Vec<Effect>, look: Look) {
     let mut effects = std::collections::VecDeque::from(effects);
     while let Some(effect) = effects.pop_front() {
         if let Effect::Start(id, request) = effect
-            && !matches!(id.kind, JobKind::Save | JobKind::Recovery)
+            && !matches!(id.kind, JobKind::Save | JobKind::Recovery | JobKind::Recovered)
         {
             let event = execute(request, look, &CancelToken::default(), &|_| {});
             effects.extend(update(state, Msg::Job(id, event)));

@@ -1,9 +1,9 @@
 //! Everything the app knows between two messages.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use recut_core::config::PartitionConfig;
 use recut_core::diagnostic::Diagnostic;
 use recut_core::document::{Change, Document};
 use recut_core::graph::{NodeId, ValueId};
@@ -12,8 +12,9 @@ use recut_core::partition::{PartitionId, Placement};
 use recut_core::select::NodeSet;
 use recut_core::view::Unit;
 
+use super::config_file::Content;
 use super::costs::{Costs, parameters};
-use super::detail::Detail;
+use super::detail::{Detail, severity_role};
 use super::geometry::Geometry;
 use super::hit::Pane;
 use super::key::Key;
@@ -23,6 +24,7 @@ use super::layers::Layer;
 use super::msg::{Effect, JOB_KINDS, JobId, JobKind, JobRequest, Progress};
 use super::run_job::RunResult;
 use super::tree::Tree;
+use super::user_files::Recovered;
 use crate::theme::{ConfigWarning, Role, Theme};
 
 /// What fills the main pane.
@@ -103,12 +105,18 @@ pub enum Anchor {
 pub struct Setup {
     /// The model with its config.
     pub document: Document,
-    /// Where the config is from, and whether it exists.
+    /// Where the config is from.
     pub config_path: Option<PathBuf>,
-    /// Where the recovery file goes.
+    /// What that file held.
+    pub config_content: Option<Content>,
+    /// Where the recovery file of this session goes.
     pub recovery_path: Option<PathBuf>,
-    /// What an earlier session left unsaved.
-    pub recovered: Option<Box<PartitionConfig>>,
+    /// What earlier sessions left unsaved.
+    pub recovered: Vec<Recovered>,
+    /// Problems of files around the model.
+    pub outside: Vec<Diagnostic>,
+    /// The first message.
+    pub greeting: Option<String>,
     /// Look.
     pub theme: Theme,
     /// Keys.
@@ -190,8 +198,16 @@ pub struct State {
     pub config_owned: bool,
     /// Ends after the next save.
     pub quit_after_save: bool,
-    /// Recovery file.
+    /// What the config file held when it was last read or written.
+    pub config_seen: Option<Content>,
+    /// Recovery file of this session.
     pub recovery_path: Option<PathBuf>,
+    /// Problems of files around the model: they stay until they are gone.
+    pub outside: Vec<Diagnostic>,
+    /// Messages so far, the newest last.
+    pub messages: VecDeque<Notice>,
+    /// Where a search that is being typed began.
+    pub search: Option<Box<SearchOrigin>>,
     /// Nodes that were left by a jump, and the place in them.
     pub trail: Vec<NodeId>,
     /// Position in the trail.
@@ -212,7 +228,8 @@ impl State {
     /// The state at start, and what is to be done first.
     #[must_use]
     pub fn new(setup: Setup) -> (Self, Vec<Effect>) {
-        let Setup { document, config_path, recovery_path, recovered, theme, keymap, warnings, size } = setup;
+        let Setup { document, config_path, config_content, recovery_path, recovered, outside, greeting, theme, keymap, warnings, size } =
+            setup;
         let model = document.model().clone();
         let wiring = Wiring::new(&model, &document.config().dims);
         let folds = Folds::initial(&model.modules, INITIAL_ROWS);
@@ -254,7 +271,11 @@ impl State {
             profile_stale: false,
             running: None,
             quit_after_save: false,
+            config_seen: config_content,
             recovery_path,
+            outside,
+            messages: VecDeque::new(),
+            search: None,
             trail: Vec::new(),
             trail_at: 0,
             hop: None,
@@ -264,11 +285,17 @@ impl State {
         };
         state.laid_out();
         state.cursor = state.lanes.rows().iter().position(|r| matches!(r.kind, RowKind::Unit(_) | RowKind::Folded(_))).unwrap_or(0);
-        if let Some(w) = state.warnings.first() {
-            state.notice = Some(Notice { role: Role::Warning, text: w.to_string() });
+        if let Some(text) = greeting {
+            state.note(Role::Info, text);
         }
-        if let Some(config) = recovered {
-            state.layers.push(super::update::recovery_question(config));
+        if let Some(d) = state.outside.first().cloned() {
+            state.note(severity_role(d.severity), d.message);
+        }
+        if let Some(w) = state.warnings.first().map(ToString::to_string) {
+            state.note(Role::Warning, w);
+        }
+        for r in recovered {
+            state.layers.push(super::update::recovery_question(r));
         }
         let mut effects = Vec::new();
         state.start_costs(&mut effects);
@@ -308,7 +335,26 @@ impl State {
     }
 
     pub(super) fn note(&mut self, role: Role, text: impl Into<String>) {
-        self.notice = Some(Notice { role, text: text.into() });
+        let notice = Notice { role, text: text.into() };
+        if self.messages.len() >= MESSAGES {
+            self.messages.pop_front();
+        }
+        self.messages.push_back(notice.clone());
+        self.notice = Some(notice);
+    }
+
+    /// Problems of the document and of the files around it.
+    pub(super) fn refresh_problems(&mut self) {
+        self.problems = self.outside.iter().cloned().chain(self.document.problems()).collect();
+        self.problem = self.problem.min(self.problems.len().saturating_sub(1));
+        self.revision += 1;
+    }
+
+    /// Replaces all problems of files with this code.
+    pub(super) fn set_outside(&mut self, code: &str, new: Vec<Diagnostic>) {
+        self.outside.retain(|d| d.code != code);
+        self.outside.extend(new);
+        self.refresh_problems();
     }
 
     /// Takes over a plan that changed: layout, tree, numbers, problems.
@@ -337,8 +383,7 @@ impl State {
             numbers.open |= t.open;
         }
         self.numbers = numbers;
-        self.problems = self.document.problems();
-        self.problem = self.problem.min(self.problems.len().saturating_sub(1));
+        self.refresh_problems();
         self.profile_stale = self.profile.is_some();
     }
 
@@ -360,6 +405,7 @@ impl State {
         self.selection = NodeSet::empty(model.graph.nodes().len());
         self.params = parameters(&model);
         (self.range, self.matches, self.costs, self.profile, self.hop) = (None, None, None, None, None);
+        self.search = None;
         (self.trail, self.trail_at, self.cursor, self.offset) = (Vec::new(), 0, 0, 0);
         self.laid_out();
         if let Some(node) = here.and_then(|id| model.graph.find_node(&id)) {
@@ -512,6 +558,12 @@ impl State {
     /// What a change says on the status line.
     #[must_use]
     pub fn tell(&self, change: &Change) -> String {
+        format!("{}: {}", recut_core::diagnostic::printable(&change.label), self.effect(change))
+    }
+
+    /// What a change did to the plan.
+    #[must_use]
+    pub fn effect(&self, change: &Change) -> String {
         let minus = self.theme.glyphs.minus;
         let mut parts = Vec::new();
         let delta = |(a, b): (usize, usize), what: &str| {
@@ -533,8 +585,73 @@ impl State {
                 n => format!("{} moved, same partitions", super::text::plural(n, "node")),
             });
         }
-        format!("{}: {}", recut_core::diagnostic::printable(&change.label), parts.join(", "))
+        parts.join(", ")
     }
+
+    /// The node of the row under the cursor, where that is the row of one node.
+    #[must_use]
+    pub fn single_node(&self) -> Option<NodeId> {
+        let row = self.lanes.rows().get(self.cursor).filter(|_| self.focus != Pane::Tree)?;
+        matches!(row.kind, RowKind::Unit(_)).then(|| self.current_node()).flatten()
+    }
+
+    /// What a partition is called where there is room for a word: an opaque one by the name a person gave it.
+    #[must_use]
+    pub fn partition_label(&self, id: PartitionId) -> String {
+        let plan = self.lanes.plan();
+        let Some(p) = plan.partitions.get(id.index()) else { return String::new() };
+        if let Some(name) = self.partition_wrap(id) {
+            return name;
+        }
+        let name = p.name();
+        name.strip_prefix("run_on_").unwrap_or(&name).to_owned()
+    }
+
+    /// The name of the opaque op that a partition is.
+    #[must_use]
+    pub fn partition_wrap(&self, id: PartitionId) -> Option<String> {
+        let plan = self.lanes.plan();
+        match plan.view.unit(*plan.units(id).first()?) {
+            Unit::Wrap(w) => plan.view.wraps().get(w as usize).map(|w| recut_core::diagnostic::printable(&w.definition).into_owned()),
+            Unit::Node(_) => None,
+        }
+    }
+
+    /// Goes back to where a search began: cursor, scroll and folds.
+    pub(super) fn leave_search(&mut self) {
+        let Some(origin) = self.search.take() else { return };
+        if origin.folds != self.folds {
+            self.folds = origin.folds;
+            self.refold();
+        }
+        (self.cursor, self.offset, self.main, self.focus) = (origin.cursor, origin.offset, origin.main, origin.focus);
+    }
+
+    /// Remembers where a search begins.
+    pub(super) fn begin_search(&mut self) {
+        let (cursor, offset, main, focus) = (self.cursor, self.offset, self.main, self.focus);
+        self.search = Some(Box::new(SearchOrigin { cursor, offset, main, focus, folds: self.folds.clone(), entered: None }));
+    }
+}
+
+/// Messages that are kept.
+const MESSAGES: usize = 100;
+
+/// Where a search began.
+#[derive(Clone, Debug)]
+pub struct SearchOrigin {
+    /// Row under the cursor.
+    pub cursor: usize,
+    /// First row on the screen.
+    pub offset: usize,
+    /// What filled the main pane.
+    pub main: MainView,
+    /// The pane that took the keys.
+    pub focus: Pane,
+    /// Folded modules.
+    pub folds: Folds,
+    /// What was searched for, if Enter was pressed before it was found.
+    pub entered: Option<String>,
 }
 
 /// Scrolls as little as needed so that `cursor` shows with `margin` rows around it.

@@ -68,6 +68,43 @@ pub fn fit_end<'a>(text: &'a str, cells: usize, ellipsis: &str) -> Cow<'a, str> 
     Cow::Owned(out)
 }
 
+/// `text` broken at spaces into lines of at most `cells` cells; a word that is longer is broken anywhere.
+#[must_use]
+pub fn broken(text: &str, cells: usize) -> Vec<String> {
+    let cells = cells.max(1);
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split(' ') {
+        let wide = width(word);
+        let gap = usize::from(used > 0);
+        if used + gap + wide > cells && used > 0 {
+            lines.push(String::new());
+            used = 0;
+        }
+        let Some(last) = lines.last_mut() else { break };
+        if used > 0 {
+            last.push(' ');
+            used += 1;
+        }
+        if wide <= cells {
+            last.push_str(word);
+            used += wide;
+            continue;
+        }
+        for g in word.graphemes(true) {
+            if used + width(g) > cells && used > 0 {
+                lines.push(String::new());
+                used = 0;
+            }
+            if let Some(last) = lines.last_mut() {
+                last.push_str(g);
+            }
+            used += width(g);
+        }
+    }
+    lines
+}
+
 fn scaled(n: f64, units: &[&str], step: f64) -> String {
     let mut n = n;
     let mut unit = 0;
@@ -79,10 +116,10 @@ fn scaled(n: f64, units: &[&str], step: f64) -> String {
     if unit == 0 || n.abs() >= 99.95 { format!("{n:.0} {name}") } else { format!("{n:.1} {name}") }.trim_end().to_owned()
 }
 
-/// `1.2 MB`.
+/// `1.2 MiB`, as the command line says it.
 #[must_use]
 pub fn bytes(n: u64) -> String {
-    scaled(n as f64, &["B", "kB", "MB", "GB", "TB", "PB"], 1000.0)
+    crate::cli::format::bytes(n)
 }
 
 /// A difference of bytes with its sign.
@@ -92,10 +129,10 @@ pub fn bytes_difference(before: u64, after: u64, minus: &str) -> String {
     format!("{sign}{}", bytes(after.abs_diff(before)))
 }
 
-/// `25.6 M`.
+/// `25.6 M`, as the command line says it.
 #[must_use]
 pub fn count(n: u64) -> String {
-    scaled(n as f64, &["", "k", "M", "G", "T", "P"], 1000.0)
+    crate::cli::format::count(n)
 }
 
 /// `8.2 GFLOP`.
@@ -140,13 +177,26 @@ mod tests {
     }
 
     #[test]
+    fn broken_text_loses_nothing_and_keeps_to_its_width() {
+        assert_eq!(broken("a bc def", 4), ["a bc", "def"]);
+        assert_eq!(broken("/very/long/path and", 6), ["/very/", "long/p", "ath", "and"]);
+        assert_eq!(broken("", 5), [""]);
+        for cells in 2..30 {
+            let lines = broken("the file 層層層層層層 has a /rather/long/path/without/any/space in it", cells);
+            assert!(lines.iter().all(|l| width(l) <= cells), "{cells}: {lines:?}");
+            let all: String = lines.concat().chars().filter(|c| *c != ' ').collect();
+            assert_eq!(all, "thefile層層層層層層hasa/rather/long/path/without/any/spaceinit");
+        }
+    }
+
+    #[test]
     fn numbers_are_short() {
         assert_eq!(bytes(0), "0 B");
-        assert_eq!(bytes(1_234_567), "1.2 MB");
-        assert_eq!(bytes(999_990), "1.0 MB");
+        assert_eq!(bytes(1_234_567), "1.2 MiB");
+        assert_eq!(bytes(86_016), "84.0 KiB");
         assert_eq!(count(25_557_032), "25.6 M");
         assert_eq!(count(122), "122");
         assert_eq!(nanos(41_200_000), "41.2 ms");
-        assert_eq!(bytes_difference(3_000_000, 900_000, "-"), "-2.1 MB");
+        assert_eq!(bytes_difference(3_000_000, 900_000, "-"), "-2.0 MiB");
     }
 }

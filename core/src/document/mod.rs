@@ -8,6 +8,7 @@ mod edits;
 mod patch;
 mod problems;
 mod recovery;
+mod reload;
 mod resolve;
 mod state;
 
@@ -201,6 +202,21 @@ pub struct Change {
     pub opaque: (usize, usize),
     /// Bytes that cross partitions, before and after; `None` where a shape is open.
     pub bytes_across: (Option<u64>, Option<u64>),
+}
+
+/// What another model under the same config changed, see [`Document::reload`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reloaded {
+    /// What it did to the plan; ids of nodes are not compared.
+    pub change: Change,
+    /// Nodes of the old model whose stable ids the new one does not have.
+    pub gone: usize,
+    /// Nodes of the new model whose stable ids the old one did not have.
+    pub added: usize,
+    /// Selectors that matched something and match nothing now.
+    pub lost: Vec<String>,
+    /// Selectors that match other nodes now: with other ids, or of the same ids with another operator, module or other inputs.
+    pub moved: Vec<String>,
 }
 
 /// Options that are not part of the config.

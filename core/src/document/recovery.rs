@@ -46,10 +46,11 @@ pub struct RecoveryError {
 }
 
 impl Recovery {
-    /// A file name for the recovery of edits on a model: the same for the same absolute path.
+    /// A file name for the recovery of edits on a model: the same however the way to the file is spelled, through links,
+    /// `..` or another folder. Of a file that is not there the absolute path counts.
     #[must_use]
     pub fn file_name(model: &Path) -> String {
-        let path = std::path::absolute(model).unwrap_or_else(|_| model.to_owned());
+        let path = std::fs::canonicalize(model).or_else(|_| std::path::absolute(model)).unwrap_or_else(|_| model.to_owned());
         let hash = Sha256::digest(path.as_os_str().as_encoded_bytes());
         hash.iter().take(16).map(|b| format!("{b:02x}")).chain([".recovery.json".to_owned()]).collect()
     }

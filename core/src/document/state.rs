@@ -242,27 +242,6 @@ impl Document {
         &self.done
     }
 
-    /// Puts a newly read model under the same config and history; marks are re-attached by name. What matches nothing
-    /// any more is kept and listed in [`Document::problems`].
-    ///
-    /// # Errors
-    /// If a wrap cannot be contracted any more; then the old model stays.
-    pub fn reload(&mut self, imported: Imported) -> Result<Change, DocumentError> {
-        let model = Arc::new(imported.model);
-        let mut resolver = Resolver::new(Arc::new(SelectorIndex::new(&model)));
-        let derived = Derived::new(&model, &self.config, &self.options, &mut resolver)?;
-        let mut change = compare(&self.derived, &derived, "reloaded".to_owned());
-        // Node ids of the two models have nothing in common.
-        change.nodes_replaced = 0;
-        self.model = model;
-        self.import_diagnostics = imported.diagnostics;
-        self.resolver = resolver;
-        self.derived = derived;
-        self.model_sha256 = OnceLock::new();
-        self.problems = OnceLock::new();
-        Ok(change)
-    }
-
     /// Whether the config differs from what was last saved or loaded.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
@@ -415,7 +394,7 @@ impl Document {
 }
 
 impl Derived {
-    fn new(
+    pub(super) fn new(
         model: &Arc<Model>,
         config: &PartitionConfig,
         options: &DocumentOptions,
@@ -458,7 +437,7 @@ fn view(model: &Arc<Model>, config: &PartitionConfig, resolver: &mut Resolver) -
     Ok(Arc::new(View::new(model.clone(), &requests)?))
 }
 
-fn compare(old: &Derived, new: &Derived, label: String) -> Change {
+pub(super) fn compare(old: &Derived, new: &Derived, label: String) -> Change {
     let (a, b) = (&old.plan, &new.plan);
     let count = |p: &Plan, kind| p.partitions.iter().filter(|p| p.kind == kind).count();
     let nodes_replaced = if Arc::ptr_eq(a, b) {

@@ -214,7 +214,11 @@ fn marks_are_attached_again_after_a_reload_and_nothing_is_dropped() {
     d.apply(edit).unwrap();
     let config = d.config().clone();
     let smaller = ModelBuilder::new().node("new", "Neg", &["x"], &["z"]).node("/layer1/relu", "Relu", &["z"], &["b"]).build();
-    d.reload(Imported { model: smaller, diagnostics: Vec::new() }).unwrap();
+    let reloaded = d.reload(Imported { model: smaller, diagnostics: Vec::new() }).unwrap();
+    assert_eq!(reloaded.added, 1);
+    assert_eq!(reloaded.gone, net().graph.nodes().len() - 1);
+    assert_eq!(reloaded.lost, ["layer2", "module:head"]);
+    assert_eq!(reloaded.moved, ["/layer1/relu"], "its input is another value now");
     assert_eq!(torch(&d), "/layer1/relu");
     assert_eq!(*d.config(), config);
     let lost: Vec<_> = d.problems().into_iter().filter(|p| p.code == "mark_matches_nothing").collect();
@@ -267,6 +271,30 @@ fn a_config_for_another_graph_is_noted_and_saving_names_this_one() {
     let (read, _) = PartitionConfig::open(&path).unwrap();
     assert_eq!(read, *d.config());
     assert_eq!(read.model.unwrap().graph_sha256, d.model_sha256());
+}
+
+#[test]
+fn a_reload_of_the_same_model_is_no_news() {
+    let mut d = open(net(), PartitionConfig::default());
+    mark(&mut d, MarkList::TorchModules, "layer2").unwrap();
+    let reloaded = d.reload(Imported { model: net(), diagnostics: Vec::new() }).unwrap();
+    assert_eq!((reloaded.gone, reloaded.added), (0, 0));
+    assert!(reloaded.lost.is_empty() && reloaded.moved.is_empty(), "{reloaded:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_recovery_file_is_found_however_the_path_is_spelled() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("a")).unwrap();
+    let model = dir.path().join("a/m.onnx");
+    std::fs::write(&model, "").unwrap();
+    std::os::unix::fs::symlink(&model, dir.path().join("link.onnx")).unwrap();
+    let name = Recovery::file_name(&model);
+    assert_eq!(Recovery::file_name(&dir.path().join("a/../a/./m.onnx")), name);
+    assert_eq!(Recovery::file_name(&dir.path().join("link.onnx")), name);
+    std::fs::write(dir.path().join("a/n.onnx"), "").unwrap();
+    assert_ne!(Recovery::file_name(&dir.path().join("a/n.onnx")), name);
 }
 
 #[test]

@@ -31,6 +31,13 @@ pub(super) fn nearest(index: &SelectorIndex, prefixes: &[Prefix], text: &str, co
                 if torch_names::table().class(&torch_names::expand(text)).is_some() {
                     search.offer(Prefix::Class, text);
                 }
+                // What a person calls an operator is often part of the name of a module's class (GELU, NewGELUActivation).
+                let part = search.wanted.rsplit(['.', ':']).next().unwrap_or_default().to_owned();
+                for class in model.modules.modules().iter().take(MAX_NAMES).filter_map(|m| m.class.as_deref()) {
+                    if part.len() >= 3 && last_part(class).to_lowercase().contains(&part) {
+                        search.offer_at(Prefix::Class, torch_names::table().class(class).map_or(class, |c| c.public), 0.88);
+                    }
+                }
             }
             Prefix::Module => {
                 model.modules.modules().iter().skip(1).take(MAX_NAMES).for_each(|m| search.offer(prefix, &m.path));
@@ -76,15 +83,21 @@ impl Search {
             return;
         }
         let lower = name.to_lowercase();
+        let contains = self.wanted.len() >= 3 && lower.contains(&*self.wanted);
         // Two names that share hardly a letter need no closer look.
-        if (letters(&lower) ^ self.letters).count_ones() > 10 {
+        if !contains && (letters(&lower) ^ self.letters).count_ones() > 10 {
             return;
         }
-        let last = lower.rsplit(['.', '/', ':']).next().unwrap_or(&lower);
+        let last = last_part(&lower);
         let mut score = strsim::jaro_winkler(&self.wanted, &lower).max(strsim::jaro_winkler(&self.wanted, last) - 0.02);
-        if lower.contains(&*self.wanted) {
+        if contains {
             score = score.max(0.9);
         }
+        self.offer_at(prefix, name, score);
+    }
+
+    /// Takes a name with a likeness that is known.
+    fn offer_at(&mut self, prefix: Prefix, name: &str, score: f64) {
         let worst = if self.best.len() < 3 { LEAST } else { self.best.last().map_or(LEAST, |b| b.0) };
         if score <= worst {
             return;
@@ -97,6 +110,11 @@ impl Search {
         self.best.insert(at, (score, text));
         self.best.truncate(3);
     }
+}
+
+/// The last part of a dotted name or a path.
+fn last_part(name: &str) -> &str {
+    name.rsplit(['.', '/', ':']).next().unwrap_or(name)
 }
 
 /// Which letters and digits occur.

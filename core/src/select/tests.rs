@@ -260,6 +260,17 @@ fn what_matches_nothing_gives_the_nearest_names() {
     let partly = check(&i, "op:Relu or op:Sofmax", "/layer1/act/Relu");
     assert!(partly.remarks[0].contains("op:Sofmax") && partly.remarks[0].contains("op:Softmax"), "{:?}", partly.remarks);
     assert!(check(&index(dynamo()), "op:torch.nn.ReLu6", "").nearest.len() <= 3);
+    let gelu = ModelBuilder::new()
+        .node("t", "Tanh", &["x"], &["y"])
+        .module("h.0.mlp.act", "transformers.activations.NewGELUActivation")
+        .node("u", "Mul", &["y", "y"], &["z"])
+        .module("h.0.mlp", "transformers.models.gpt2.modeling_gpt2.GPT2MLP")
+        .build();
+    let i = index(gelu);
+    for text in ["op:GELU", "op:torch.nn.GELU", "class:GELU"] {
+        let found = check(&i, text, "");
+        assert!(found.nearest.iter().any(|n| n == "class:transformers.activations.NewGELUActivation"), "{text}: {:?}", found.nearest);
+    }
 }
 
 #[test]

@@ -1,18 +1,22 @@
 //! `recut MODEL`: the terminal app.
 
+use std::path::Path;
+
+use recut_core::diagnostic::Diagnostic;
+
 use crate::cli::document;
-use crate::cli::error::{CliError, Exit, Result};
+use crate::cli::error::{CliError, Exit, Result, show};
 use crate::cli::output::{Colors, Output};
 use crate::cli::request::AppRequest;
 use crate::theme::ColorDepth;
-use crate::tui::{self, TuiArgs};
+use crate::tui::{self, Opened, TuiArgs, config_file};
 
 /// Opens the app.
 ///
 /// # Errors
 /// If the model cannot be opened, the config cannot be used, or there is no terminal.
 pub fn open(request: &AppRequest) -> Result<()> {
-    let (model, marks) = (request.model.clone(), request.marks.clone());
+    let (model, mut marks) = (request.model.clone(), request.marks.clone());
     let colors = match request.color {
         None => None,
         Some(false) => Some(ColorDepth::None),
@@ -20,11 +24,33 @@ pub fn open(request: &AppRequest) -> Result<()> {
     };
     let args = TuiArgs {
         model: request.model.clone(),
-        config: request.marks.config.clone(),
         open: Box::new(move || {
             // The app shows all problems itself; the terminal is its own now.
             let quiet = Output::new(Colors { stdout: false, stderr: false }, true);
-            Ok(document::open(&model, &marks, None, &quiet)?)
+            let beside = document::config_beside(&model).filter(|_| marks.config.is_none());
+            let config = beside.clone().or_else(|| marks.config.clone());
+            // Its bytes are read first: should somebody write in between, that counts as a change later.
+            let content = config.as_deref().and_then(config_file::content);
+            let Some(beside) = beside else {
+                let document = document::open(&model, &marks, None, &quiet)?;
+                return Ok(Opened { document, config, content, greeting: None, problem: None });
+            };
+            let name = show(beside.file_name().map_or(beside.as_path(), Path::new));
+            marks.config = Some(beside.clone());
+            match document::open(&model, &marks, None, &quiet) {
+                Ok(document) => {
+                    let greeting = Some(format!("config {name} loaded, it lies beside the model; o opens another"));
+                    Ok(Opened { document, config, content, greeting, problem: None })
+                }
+                Err(e) => {
+                    // Nobody asked for it, so it stops nothing. If it was not the config, this fails in the same way.
+                    marks.config = None;
+                    let document = document::open(&model, &marks, None, &quiet)?;
+                    let why = format!("{} lies beside the model and was not loaded: {}", name, e.message);
+                    let problem = Some(Diagnostic::error("config_broken", why));
+                    Ok(Opened { document, config: None, content: None, greeting: None, problem })
+                }
+            }
         }),
         theme: None,
         colors,

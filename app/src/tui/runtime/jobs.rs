@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use recut_exec::engine::CancelToken;
 
 use super::super::costs::Costs;
-use super::super::msg::{JobEvent, JobId, JobKind, JobOutput, JobRequest, Msg, Progress};
+use super::super::msg::{JobEvent, JobId, JobKind, JobOutput, JobRequest, Msg, Progress, Replace};
 use super::super::user_files::UserFiles;
 use super::super::{config_file, query, run_job};
 use crate::theme::{ColorDepth, Theme};
@@ -62,7 +62,7 @@ impl Jobs {
     /// Starts a job, or lets it wait. A run, load or look-up that is superseded is cancelled; a write is not.
     pub fn start(&mut self, id: JobId, request: JobRequest) {
         if let Some((_, token)) = self.running.get(&id.kind) {
-            if !matches!(id.kind, JobKind::Save | JobKind::Recovery) {
+            if !matches!(id.kind, JobKind::Save | JobKind::Recovery | JobKind::Recovered) {
                 token.cancel();
             }
             self.waiting.insert(id.kind, (id, request));
@@ -95,7 +95,7 @@ impl Jobs {
     /// Waits until files are written, but not longer than `grace`.
     pub fn finish(mut self, grace: Duration, rx: &Receiver<Msg>) {
         let end = Instant::now() + grace;
-        let writing = |jobs: &Self| [JobKind::Save, JobKind::Recovery].iter().any(|k| jobs.running.contains_key(k));
+        let writing = |jobs: &Self| [JobKind::Save, JobKind::Recovery, JobKind::Recovered].iter().any(|k| jobs.running.contains_key(k));
         while writing(&self) {
             match rx.recv_deadline(end) {
                 Ok(Msg::Job(id, event)) => self.news(id, &event),
@@ -152,18 +152,7 @@ pub fn execute(request: JobRequest, look: Look, token: &CancelToken, progress: &
         JobRequest::Select { plan, index, text } => {
             done(query::select(&plan, &index, &text).map(|(nodes, remark)| JobOutput::Matches { text, nodes, remark }))
         }
-        JobRequest::Save { path, text, overwrite, model } => {
-            if let Some(file) = config_file::part_of(&path, &model) {
-                return JobEvent::Failed(file);
-            }
-            if !overwrite && path.exists() {
-                return JobEvent::Done(JobOutput::Exists(path));
-            }
-            match config_file::write(&path, &text) {
-                Ok(()) => JobEvent::Done(JobOutput::Saved(path)),
-                Err(e) => JobEvent::Failed(e),
-            }
-        }
+        JobRequest::Save { path, text, replace, model } => save(path, &text, &replace, &model),
         JobRequest::Model { path } => {
             done(recut_core::import::open(&path).map(|m| JobOutput::Model(Box::new(m))).map_err(|e| e.to_string()))
         }
@@ -171,7 +160,11 @@ pub fn execute(request: JobRequest, look: Look, token: &CancelToken, progress: &
             if changed && !path.exists() {
                 return JobEvent::Done(JobOutput::Nothing);
             }
-            done(config_file::read(&path).map(|c| JobOutput::Config { path, config: Box::new(c), changed }))
+            done(match config_file::read(&path) {
+                Ok((c, content)) => Ok(JobOutput::Config { path, config: Box::new(c), content, changed }),
+                Err(message) if changed => Ok(JobOutput::BadConfig { path, message }),
+                Err(message) => Err(message),
+            })
         }
         JobRequest::Recovery { path, text } => match recovery(&path, text.as_deref()) {
             Ok(()) => JobEvent::Done(JobOutput::Nothing),
@@ -185,17 +178,87 @@ pub fn execute(request: JobRequest, look: Look, token: &CancelToken, progress: &
     }
 }
 
+/// Writes a config, unless that would replace what it may not.
+fn save(path: std::path::PathBuf, text: &str, replace: &Replace, model: &recut_core::model::Model) -> JobEvent {
+    if let Some(file) = config_file::part_of(&path, model) {
+        return JobEvent::Failed(file);
+    }
+    // A folder is refused by the write itself, which says so: there is nothing to ask.
+    if path.exists() && !path.is_dir() {
+        match replace {
+            Replace::Never => return JobEvent::Done(JobOutput::Exists(path)),
+            Replace::IfUnchanged(known) if config_file::content(&path) != *known => {
+                return JobEvent::Done(JobOutput::ChangedOnDisk(path));
+            }
+            Replace::IfUnchanged(_) | Replace::Always => {}
+        }
+    }
+    match config_file::write(&path, text) {
+        Ok(()) => JobEvent::Done(JobOutput::Saved { path, content: text.as_bytes().into() }),
+        Err(e) => JobEvent::Failed(e),
+    }
+}
+
 fn recovery(path: &std::path::Path, text: Option<&str>) -> Result<(), String> {
+    let shown = recut_core::diagnostic::printable(&path.display().to_string()).into_owned();
+    let made = |path: &std::path::Path| path.parent().map_or(Ok(()), std::fs::create_dir_all);
     match text {
         Some(text) => {
-            if let Some(dir) = path.parent() {
-                std::fs::create_dir_all(dir).map_err(|e| e.to_string())?;
-            }
-            config_file::write(path, text)
+            let written = made(path).and_then(|()| recut_core::config::write_atomically(path, text.as_bytes()));
+            written.map_err(|e| {
+                let why = config_file::reason(&e);
+                format!("unsaved edits cannot be kept in {shown} ({why}): a crash would lose them, so save them with s")
+            })
         }
         None => match std::fs::remove_file(path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.to_string()),
+            Err(e) if !matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+                let why = config_file::reason(&e);
+                Err(format!("{shown} with earlier edits cannot be removed ({why}): they will be offered again, delete it by hand"))
+            }
             _ => Ok(()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved(path: &std::path::Path, replace: Replace) -> JobEvent {
+        save(path.to_owned(), "new", &replace, &recut_core::testing::model(&[("a", "Relu", &["x"], &["y"])]))
+    }
+
+    #[test]
+    fn saving_replaces_only_what_was_read_or_written_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.recut.json");
+        std::fs::write(&path, "read").unwrap();
+        let known = config_file::content(&path);
+        std::fs::write(&path, "{broken my notes").unwrap();
+        for replace in [Replace::IfUnchanged(known.clone()), Replace::IfUnchanged(None)] {
+            assert!(matches!(saved(&path, replace), JobEvent::Done(JobOutput::ChangedOnDisk(_))));
+        }
+        assert!(matches!(saved(&path, Replace::Never), JobEvent::Done(JobOutput::Exists(_))));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{broken my notes");
+        std::fs::write(&path, "read").unwrap();
+        let JobEvent::Done(JobOutput::Saved { content, .. }) = saved(&path, Replace::IfUnchanged(known)) else { panic!("not saved") };
+        assert_eq!(&*content, b"new");
+        assert!(matches!(saved(&path, Replace::IfUnchanged(Some(content))), JobEvent::Done(JobOutput::Saved { .. })));
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(saved(&path, Replace::IfUnchanged(None)), JobEvent::Done(JobOutput::Saved { .. })));
+        // A folder is no file to replace.
+        let JobEvent::Failed(e) = saved(dir.path(), Replace::Never) else { panic!("saved as a folder") };
+        assert!(e.contains("name a file in it"), "{e}");
+    }
+
+    #[test]
+    fn a_recovery_file_that_cannot_be_written_names_file_consequence_and_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let e = recovery(&file.join("recovery/x.json"), Some("{}")).unwrap_err();
+        assert!(e.contains("recovery/x.json") && e.contains("a crash would lose them") && e.contains("save them with s"), "{e}");
+        assert!(!e.contains("os error"), "{e}");
+        assert!(recovery(&file.join("x.json"), None).is_ok(), "what is not there need not be removed");
     }
 }

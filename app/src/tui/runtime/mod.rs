@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 use crossterm::event::{Event, KeyEventKind, MouseButton, MouseEventKind};
-use recut_core::document::{Document, Recovery};
+use recut_core::diagnostic::Diagnostic;
+use recut_core::document::Document;
 
+use super::config_file::Content;
 use super::hit::HitMap;
 use super::keymap::Keymap;
 use super::msg::{Effect, JobKind, MouseKind, Msg, Watched};
@@ -23,14 +25,26 @@ use jobs::Jobs;
 use terminal::Screen;
 
 /// What opens the document, on a thread of its own.
-pub type Opener = Box<dyn FnOnce() -> anyhow::Result<Document> + Send>;
+pub type Opener = Box<dyn FnOnce() -> anyhow::Result<Opened> + Send>;
+
+/// What was opened.
+pub struct Opened {
+    /// The model with its config.
+    pub document: Document,
+    /// Where the config is from.
+    pub config: Option<PathBuf>,
+    /// What that file held.
+    pub content: Option<Content>,
+    /// What to say at first.
+    pub greeting: Option<String>,
+    /// A config beside the model that cannot be used.
+    pub problem: Option<Diagnostic>,
+}
 
 /// What the app is started with.
 pub struct TuiArgs {
     /// The model, for the first screen and the recovery file.
     pub model: PathBuf,
-    /// The config that was asked for.
-    pub config: Option<PathBuf>,
     /// Opens model and config and adds the marks of the command line.
     pub open: Opener,
     /// Theme, instead of the user's.
@@ -80,18 +94,24 @@ pub fn run(args: TuiArgs) -> anyhow::Result<i32> {
     let mut screen = Screen::enter()?;
     let (tx, rx) = bounded(256);
     listen(tx.clone())?;
-    let document = match opening(&mut screen, &theme, &args.model, &loaded, &rx)? {
-        Some(document) => document,
+    let opened = match opening(&mut screen, &theme, &args.model, &loaded, &rx)? {
+        Some(opened) => opened,
         None => return Ok(INTERRUPTED),
     };
-    let recovery_path = user.recovery_path(&args.model);
-    let recovered = recovery_path
-        .as_deref()
-        .and_then(|p| Recovery::load(p).ok())
-        .map(|r| r.config)
-        .filter(|c| !super::config_file::same(c, document.config()))
-        .map(Box::new);
-    let setup = Setup { document, config_path: args.config, recovery_path, recovered, theme, keymap, warnings, size: screen.size()? };
+    let found = user.recovered(&args.model, &opened.document);
+    let setup = Setup {
+        document: opened.document,
+        config_path: opened.config,
+        config_content: opened.content,
+        recovery_path: found.own,
+        recovered: found.recovered,
+        outside: opened.problem.into_iter().chain(found.problems).collect(),
+        greeting: opened.greeting,
+        theme,
+        keymap,
+        warnings,
+        size: screen.size()?,
+    };
     let (state, effects) = State::new(setup);
     let app = App { jobs: Jobs::new(tx.clone(), depth, ascii), watcher: watch(&state, &user, tx), state, hits: HitMap::default(), screen };
     app.run(effects, &rx)
@@ -165,9 +185,9 @@ fn opening(
     screen: &mut Screen,
     theme: &Theme,
     model: &std::path::Path,
-    loaded: &Receiver<anyhow::Result<Document>>,
+    loaded: &Receiver<anyhow::Result<Opened>>,
     input: &Receiver<Msg>,
-) -> anyhow::Result<Option<Document>> {
+) -> anyhow::Result<Option<Opened>> {
     let begin = Instant::now();
     let name = recut_core::diagnostic::printable(&model.display().to_string()).into_owned();
     loop {

@@ -1,7 +1,9 @@
 //! The app driven by keys, with the frame checked as glyphs and styles.
 
 mod frames;
+mod guards;
 mod marking;
+mod reading;
 mod screens;
 
 use ratatui::buffer::Buffer;
@@ -52,8 +54,11 @@ impl App {
         let setup = Setup {
             document,
             config_path: None,
+            config_content: None,
+            outside: Vec::new(),
+            greeting: None,
             recovery_path: None,
-            recovered: None,
+            recovered: Vec::new(),
             theme,
             keymap: Keymap::default(),
             warnings: Vec::new(),

@@ -1,7 +1,7 @@
 //! Dialogs, search, folding, jobs and files.
 
 use super::super::hit::Target;
-use super::super::msg::{Effect, JobEvent, JobId, JobKind, JobOutput, JobRequest, MouseKind, Msg};
+use super::super::msg::{Effect, JobEvent, JobId, JobKind, JobOutput, JobRequest, MouseKind, Msg, Replace};
 use super::super::run_job::RunResult;
 use super::super::state::{Heat, MainView};
 use super::super::update::update;
@@ -74,9 +74,10 @@ fn unsaved_edits_are_asked_for_before_quitting() {
     assert!(!quits(&update(&mut app.state, Msg::Key(Key::char('q')))));
     assert!(app.text().contains("Unsaved edits"), "{}", app.text());
     let effects = update(&mut app.state, Msg::Key(Key::char('s')));
-    let Some(Effect::Start(id, JobRequest::Save { path, text, overwrite, .. })) = effects.into_iter().next() else { panic!("no save") };
-    assert!(!overwrite && text.contains("torch_executed_nodes"));
-    let effects = update(&mut app.state, Msg::Job(id, JobEvent::Done(JobOutput::Saved(path))));
+    let Some(Effect::Start(id, JobRequest::Save { path, text, replace, .. })) = effects.into_iter().next() else { panic!("no save") };
+    assert!(replace == Replace::Never && text.contains("torch_executed_nodes"));
+    let content = text.as_bytes().into();
+    let effects = update(&mut app.state, Msg::Job(id, JobEvent::Done(JobOutput::Saved { path, content })));
     assert!(quits(&effects));
     assert!(!app.state.document.is_dirty());
 }
@@ -90,7 +91,7 @@ fn saving_over_a_file_that_was_not_opened_asks() {
     update(&mut app.state, Msg::Job(id, JobEvent::Done(JobOutput::Exists(path))));
     assert!(app.text().contains("File exists"), "{}", app.text());
     let effects = update(&mut app.state, Msg::Key(Key::char('y')));
-    assert!(matches!(effects.first(), Some(Effect::Start(_, JobRequest::Save { overwrite: true, .. }))));
+    assert!(matches!(effects.first(), Some(Effect::Start(_, JobRequest::Save { replace: Replace::Always, .. }))));
 }
 
 #[test]
@@ -114,6 +115,7 @@ fn a_run_fills_in_times_and_an_older_one_is_dropped() {
     assert!(app.state.profile.is_none());
     update(&mut app.state, Msg::Job(id, result(1_000_000)));
     assert_eq!(app.state.heat, Heat::Time);
+    assert!(app.notice().starts_with("ran on generated inputs in 50.0 ms"), "{}", app.notice());
     assert!(app.text().contains("end to end 50.0 ms  nodes 45.0 ms  gap 5.0 ms"), "{}", app.text());
     assert!(app.row(" head  ").contains("8.0 ms"), "{}", app.text());
     app.keys("t");
@@ -131,7 +133,9 @@ fn a_reloaded_model_keeps_marks_by_name_and_lists_what_is_lost() {
     let Some(Effect::Start(id, JobRequest::Model { .. })) = effects.into_iter().next() else { panic!("no reload") };
     update(&mut app.state, Msg::Job(id, JobEvent::Done(JobOutput::Model(Box::new(imported)))));
     assert_eq!(app.state.document.config().torch_executed_nodes, ["conv0", "relu0"]);
-    assert!(app.notice().contains("model reloaded"), "{}", app.notice());
+    let nodes = "model reloaded: 7 nodes gone, 1 new; 1 mark matches nothing now; 1 mark matches other nodes";
+    assert!(app.notice().starts_with(nodes) && !app.notice().contains("reloaded: reloaded"), "{}", app.notice());
+    assert!(app.state.problems.iter().any(|p| p.code == "mark_moved" && p.message.contains("relu0")), "{:?}", app.state.problems);
     assert!(app.row(" relu0  ").contains('○'), "{}", app.text());
     app.keys("8");
     assert_eq!(app.state.main, MainView::Problems);
@@ -173,4 +177,8 @@ fn an_unbound_key_says_where_the_keys_are() {
     let mut app = App::new(140, 30);
     app.keys("Z");
     assert!(app.notice().contains('?'), "{}", app.notice());
+    for (key, what) in [("2", "canvas"), ("7", "scenarios"), ("g f", "source line"), ("z", "zoom")] {
+        app.keys(key);
+        assert!(app.notice().contains("does not have") && app.notice().contains(what), "{}", app.notice());
+    }
 }

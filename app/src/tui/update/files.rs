@@ -1,17 +1,18 @@
 //! Files and jobs: saving, reloading, recovery, and what jobs found.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use recut_core::config::PartitionConfig;
-use recut_core::diagnostic::printable;
-use recut_core::document::Edit;
+use recut_core::diagnostic::{Diagnostic, printable};
+use recut_core::document::{Edit, Reloaded};
 use recut_core::select::NodeSet;
 
-use super::super::config_file::same;
+use super::super::config_file::{Content, same};
 use super::super::layers::{Choice, Command, Item, Layer};
-use super::super::msg::{Effect, JobEvent, JobId, JobKind, JobOutput, JobRequest, Watched};
+use super::super::msg::{Effect, JobEvent, JobId, JobKind, JobOutput, JobRequest, Replace, Watched};
 use super::super::state::{Heat, Matches, State};
 use super::super::text::{nanos, plural};
+use super::super::user_files::Recovered;
 use super::{marking, perform as perform_command};
 use crate::theme::Role;
 
@@ -22,32 +23,54 @@ pub(super) fn recovery_text(state: &State) -> Option<String> {
 
 /// Asks whether what an earlier session left unsaved is to be put back.
 #[must_use]
-pub fn recovery_question(config: Box<PartitionConfig>) -> Layer {
+pub fn recovery_question(recovered: Recovered) -> Layer {
+    let Recovered { path, config } = recovered;
     Layer::Choice(Choice {
         title: "Unsaved edits of an earlier session".to_owned(),
         body: vec!["recut ended without saving the config of this model. Its edits were kept.".to_owned()],
         items: vec![
-            Item::new("Put them back", "as one edit; u takes it back", Command::Restore(config)).key('y'),
-            Item::new("Drop them", "", Command::DropRecovery).key('d'),
+            Item::new("Put them back", "as one edit; u takes it back", Command::Restore { path: path.clone(), config }).key('y'),
+            Item::new("Drop them", "for good", Command::DropRecovered(path)).key('d'),
+            Item::new("Later", "Esc; they stay kept", Command::KeepRecovered).key('l').on_close(),
         ],
         cursor: 0,
     })
+}
+
+/// A path as messages show it.
+fn shown(path: &Path) -> String {
+    printable(&path.display().to_string()).into_owned()
 }
 
 pub(super) fn perform(state: &mut State, command: Command, effects: &mut Vec<Effect>) {
     match command {
         Command::Save { path, overwrite, quit } => {
             let path = path.unwrap_or_else(|| state.config_path.clone());
-            let overwrite = overwrite || state.config_owned && path == state.config_path;
+            let replace = match overwrite {
+                true => Replace::Always,
+                false if state.config_owned && path == state.config_path => Replace::IfUnchanged(state.config_seen.clone()),
+                false => Replace::Never,
+            };
             state.quit_after_save = quit;
             let text = state.document.config_for(&path).to_json_string();
-            state.start(JobKind::Save, JobRequest::Save { path, text, overwrite, model: state.document.model().clone() }, effects);
+            state.start(JobKind::Save, JobRequest::Save { path, text, replace, model: state.document.model().clone() }, effects);
         }
         Command::OpenConfig(path) => state.start(JobKind::Config, JobRequest::Config { path, changed: false }, effects),
-        Command::UseConfig { path, config } => use_config(state, path, &config, effects),
-        Command::Restore(config) => {
+        Command::UseConfig { path, config, content } => use_config(state, path, &config, content, effects),
+        Command::Restore { path, config } => {
+            // The file that holds them is the one of this session from now on: there is no moment without one.
+            if let Some(own) = state.recovery_path.replace(path) {
+                state.start(JobKind::Recovered, JobRequest::Recovery { path: own, text: None }, effects);
+            }
             let edit = Edit::replace(state.document.config(), &config, "restored edits");
             marking::apply(state, edit, effects);
+        }
+        Command::KeepRecovered => {
+            state.note(Role::Info, "the unsaved edits of the earlier session stay kept; the next start offers them again");
+        }
+        Command::DropRecovered(path) => {
+            state.start(JobKind::Recovered, JobRequest::Recovery { path, text: None }, effects);
+            state.note(Role::Info, "the unsaved edits of the earlier session are dropped");
         }
         Command::DropRecovery => {
             if let Some(path) = state.recovery_path.clone() {
@@ -59,8 +82,8 @@ pub(super) fn perform(state: &mut State, command: Command, effects: &mut Vec<Eff
     }
 }
 
-fn use_config(state: &mut State, path: PathBuf, config: &PartitionConfig, effects: &mut Vec<Effect>) {
-    let shown = printable(&path.display().to_string()).into_owned();
+fn use_config(state: &mut State, path: PathBuf, config: &PartitionConfig, content: Option<Content>, effects: &mut Vec<Effect>) {
+    let shown = shown(&path);
     if !same(config, state.document.config()) {
         let edit = Edit::replace(state.document.config(), config, &format!("load {shown}"));
         if !marking::apply(state, edit, effects) {
@@ -69,6 +92,8 @@ fn use_config(state: &mut State, path: PathBuf, config: &PartitionConfig, effect
     }
     state.document.mark_saved();
     state.config_owned = true;
+    state.config_seen = content;
+    state.set_outside(BROKEN, Vec::new());
     if path != state.config_path {
         effects.push(Effect::WatchConfig(path.clone()));
         state.config_path = path;
@@ -113,12 +138,26 @@ pub(super) fn job(state: &mut State, id: JobId, event: JobEvent, effects: &mut V
             }
         }
         JobEvent::Failed(message) => failed(state, id.kind, &message),
-        JobEvent::Done(output) => done(state, output, effects),
+        JobEvent::Done(output) => {
+            if id.kind == JobKind::Recovery && state.outside.iter().any(|d| d.code == UNKEPT) {
+                state.set_outside(UNKEPT, Vec::new());
+            }
+            done(state, output, effects);
+        }
     }
 }
 
 fn failed(state: &mut State, kind: JobKind, message: &str) {
     let what = match kind {
+        JobKind::Recovery => {
+            // It would fail after every edit: said once, and kept among the problems.
+            if !state.outside.iter().any(|d| d.code == UNKEPT) {
+                state.set_outside(UNKEPT, vec![Diagnostic::warning(UNKEPT, message)]);
+                state.note(Role::Error, message);
+            }
+            return;
+        }
+        JobKind::Recovered => return state.note(Role::Error, message),
         JobKind::Run => {
             state.running = None;
             "run"
@@ -129,14 +168,13 @@ fn failed(state: &mut State, kind: JobKind, message: &str) {
         }
         JobKind::Model => "reloading",
         JobKind::Config => "config",
-        JobKind::Recovery => "recovery file",
         JobKind::Theme => "theme",
         JobKind::Costs => "costs",
         JobKind::Select => {
             state.matches = None;
             if let Some(Layer::Palette(p) | Layer::Search(p)) = state.layers.last_mut() {
-                // A half-typed selector is no fault: it is said quietly.
-                p.note = Some((Role::TextDim, message.to_owned()));
+                // A half-typed selector is no fault: it is said quietly, and not at all where commands begin like it.
+                p.note = p.candidates.is_empty().then(|| (Role::TextDim, message.to_owned()));
             }
             return;
         }
@@ -155,8 +193,12 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
             }
             state.tree.measure(&state.wiring, &model.modules, &result.node_ns);
             state.hottest = result.node_ns.iter().flatten().copied().max().unwrap_or(0);
-            let mut text =
-                format!("ran in {}: nodes {}, gap {}", nanos(result.end_to_end_ns), nanos(result.nodes_ns), nanos(result.gap_ns()));
+            let mut text = format!(
+                "ran on generated inputs in {}: nodes {}, gap {}",
+                nanos(result.end_to_end_ns),
+                nanos(result.nodes_ns),
+                nanos(result.gap_ns())
+            );
             for r in &result.remarks {
                 text.push_str(&format!("; {}", printable(r)));
             }
@@ -171,10 +213,12 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
             state.revision += 1;
         }
         JobOutput::Matches { text, nodes, remark } => matched(state, text, nodes, remark),
-        JobOutput::Saved(path) => {
+        JobOutput::Saved { path, content } => {
             state.document.mark_saved();
-            let shown = printable(&path.display().to_string()).into_owned();
+            let shown = shown(&path);
             state.config_owned = true;
+            state.config_seen = Some(content);
+            state.set_outside(BROKEN, Vec::new());
             state.config_path.clone_from(&path);
             effects.push(Effect::WatchConfig(path));
             perform(state, Command::DropRecovery, effects);
@@ -184,50 +228,84 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
             }
         }
         JobOutput::Exists(path) => {
-            let quit = std::mem::take(&mut state.quit_after_save);
-            let shown = printable(&path.display().to_string()).into_owned();
-            state.layers.push(Layer::Choice(Choice {
-                title: "File exists".to_owned(),
-                body: vec![format!("{shown} is there already and was not opened by this session.")],
-                items: vec![
-                    Item::new("Replace it", "", Command::Save { path: Some(path), overwrite: true, quit }).key('y'),
-                    Item::new("Save under another name", "", Command::Action(super::super::action::Action::SaveAs)).key('o'),
-                    Item::new("Do not save", "", Command::Nothing).key('n'),
-                ],
-                cursor: 2,
-            }));
+            let body = format!("{} is there already and was not opened by this session.", shown(&path));
+            ask_to_replace(state, "File exists", body, path);
+        }
+        JobOutput::ChangedOnDisk(path) => {
+            let body = format!("Somebody else changed {} since this session read or wrote it. Saving replaces that.", shown(&path));
+            ask_to_replace(state, "Config changed on disk", body, path);
+        }
+        JobOutput::BadConfig { path, message } => {
+            let text = format!(
+                "the config on disk cannot be used: {message}. The marks here are as before; saving asks before it replaces the file"
+            );
+            if path == state.config_path && state.config_owned {
+                state.set_outside(BROKEN, vec![Diagnostic::error(BROKEN, text.clone())]);
+            }
+            state.note(Role::Error, text);
         }
         JobOutput::Model(imported) => {
             let here = state.current_node().map(|n| state.document.model().graph.stable_id(n).to_owned());
             match state.document.reload(*imported) {
-                Ok(change) => {
+                Ok(reloaded) => {
                     state.remodelled(here, effects);
-                    let lost = state.problems.iter().filter(|p| p.code.contains("match")).count();
-                    let lost = if lost > 0 { format!("; {} match nothing now, see problems", plural(lost, "mark")) } else { String::new() };
-                    let text = state.tell(&change);
-                    state.note(Role::Info, format!("model reloaded: {text}{lost}"));
+                    let moved = reloaded.moved.iter().map(|text| {
+                        let text = printable(text);
+                        let message = format!("`{text}` marks other nodes than before the model was reloaded: of other names, or with another operator, module or other inputs");
+                        Diagnostic::warning(MOVED, message)
+                    });
+                    state.set_outside(MOVED, moved.collect());
+                    let text = told(state, &reloaded);
+                    state.note(if reloaded.lost.is_empty() && reloaded.moved.is_empty() { Role::Info } else { Role::Warning }, text);
                 }
                 Err(e) => state.note(Role::Error, format!("the model changed and cannot be used: {e}. The old one stays.")),
             }
         }
-        JobOutput::Config { path, config, changed } => {
+        JobOutput::Config { path, content, .. }
+            if state.config_owned && path == state.config_path && content.is_some() && content == state.config_seen =>
+        {
+            // Touched, or written by this session: nothing is new.
+            state.set_outside(BROKEN, Vec::new());
+        }
+        JobOutput::Config { path, config, content, changed } if changed && !state.config_owned => {
+            if same(&config, state.document.config()) {
+                return;
+            }
+            let body = format!("{} was written beside the model. It is not the config of this session.", shown(&path));
+            state.layers.push(Layer::Choice(Choice {
+                title: "A config appeared".to_owned(),
+                body: vec![body],
+                items: vec![
+                    Item::new("Open it", "as one edit; u takes it back", Command::UseConfig { path, config, content }).key('y'),
+                    Item::new("Leave it", "saving asks before it replaces it", Command::Nothing).key('n'),
+                ],
+                cursor: 1,
+            }));
+        }
+        JobOutput::Config { path, config, content, changed } => {
             if changed && same(&config, state.document.config()) {
                 state.document.mark_saved();
+                state.config_seen = content;
+                state.set_outside(BROKEN, Vec::new());
             } else if state.document.is_dirty() {
                 let why = if changed { "changed on disk" } else { "would replace unsaved edits" };
-                let shown = printable(&path.display().to_string()).into_owned();
+                let shown = shown(&path);
                 state.layers.push(Layer::Choice(Choice {
                     title: "Config and unsaved edits".to_owned(),
                     body: vec![format!("{shown} {why}, and there are edits that are not saved.")],
                     items: vec![
-                        Item::new("Take the file", "as one edit; u brings the unsaved edits back", Command::UseConfig { path, config })
-                            .key('y'),
+                        Item::new(
+                            "Take the file",
+                            "as one edit; u brings the unsaved edits back",
+                            Command::UseConfig { path, config, content },
+                        )
+                        .key('y'),
                         Item::new("Keep the edits", "", Command::Nothing).key('n'),
                     ],
                     cursor: 1,
                 }));
             } else {
-                perform_command(state, Command::UseConfig { path, config }, effects);
+                perform_command(state, Command::UseConfig { path, config, content }, effects);
             }
         }
         JobOutput::Theme(theme, warnings) => {
@@ -243,6 +321,46 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
     }
 }
 
+/// Codes of problems of files around the model.
+const BROKEN: &str = "config_broken";
+pub(super) const UNKEPT: &str = "edits_not_kept";
+const MOVED: &str = "mark_moved";
+
+/// Asks whether a file may be replaced by the config.
+fn ask_to_replace(state: &mut State, title: &str, body: String, path: PathBuf) {
+    let quit = std::mem::take(&mut state.quit_after_save);
+    state.layers.push(Layer::Choice(Choice {
+        title: title.to_owned(),
+        body: vec![body],
+        items: vec![
+            Item::new("Replace it", "", Command::Save { path: Some(path), overwrite: true, quit }).key('y'),
+            Item::new("Save under another name", "", Command::Action(super::super::action::Action::SaveAs)).key('o'),
+            Item::new("Do not save", "", Command::Nothing).key('n'),
+        ],
+        cursor: 2,
+    }));
+}
+
+/// What a reload says: nodes that came and went, marks that do not hold any more, and what it did to the plan.
+fn told(state: &State, reloaded: &Reloaded) -> String {
+    let mut text = match (reloaded.gone, reloaded.added) {
+        (0, 0) => "model reloaded: the same nodes".to_owned(),
+        (gone, added) => format!("model reloaded: {} gone, {added} new", plural(gone, "node")),
+    };
+    let marks = |n: usize, one: &str, many: &str| format!("; {} {}", plural(n, "mark"), if n == 1 { one } else { many });
+    if !reloaded.lost.is_empty() {
+        text.push_str(&marks(reloaded.lost.len(), "matches nothing now", "match nothing now"));
+    }
+    if !reloaded.moved.is_empty() {
+        text.push_str(&marks(reloaded.moved.len(), "matches other nodes", "match other nodes"));
+    }
+    let effect = state.effect(&reloaded.change);
+    if effect != "no node moved" {
+        text.push_str(&format!("; {effect}"));
+    }
+    text
+}
+
 fn matched(state: &mut State, text: String, nodes: NodeSet, remark: Option<String>) {
     let count = nodes.count();
     let note = match (count, remark) {
@@ -253,11 +371,14 @@ fn matched(state: &mut State, text: String, nodes: NodeSet, remark: Option<Strin
     };
     let follow = matches!(state.layers.last(), Some(Layer::Search(_) | Layer::Palette(_)));
     if let Some(Layer::Palette(p) | Layer::Search(p)) = state.layers.last_mut() {
-        p.note = Some(note);
+        // A line that is the beginning of a command is not contradicted because it is no selector.
+        let command = count == 0 && !p.candidates.is_empty() && p.text().trim() == text;
+        p.note = Some(note).filter(|_| !command);
     }
     state.matches = Some(Matches { text, nodes, count });
     if follow && matches!(state.layers.last(), Some(Layer::Search(_))) {
-        super::moving::search_from_here(state);
-        state.notice = None;
+        super::searching::preview(state);
+    } else if !follow {
+        super::searching::found(state);
     }
 }

@@ -6,7 +6,8 @@ use recut_core::document::{Clear, DocumentError, Edit, MarkList, Patch};
 use recut_core::graph::NodeId;
 use recut_core::modules::ModuleId;
 use recut_core::select::{
-    NodeSet, SelectError, closed_selector, selector_for_class, selector_for_module, selector_for_node, selector_for_op, selector_for_range,
+    NodeSet, SelectContext, SelectError, Selector, closed_selector, selector_for_class, selector_for_module, selector_for_node,
+    selector_for_op, selector_for_range,
 };
 use recut_core::view::WrapError;
 
@@ -97,9 +98,9 @@ pub(super) fn perform(state: &mut State, command: Command, effects: &mut Vec<Eff
     let config = state.document.config();
     let edit = match command {
         Command::Edit(edit) => Ok(edit),
-        Command::Torch(text) => Edit::mark(config, selector_list(&text), &[&text]),
-        Command::Accelerate(text) => Edit::mark(config, MarkList::AcceleratedNodes, &[&text]),
-        Command::Leaf(text) => Edit::mark(config, MarkList::LeafModules, &[&text]),
+        Command::Torch(text) => return mark_typed(state, selector_list(&text), &text, effects),
+        Command::Accelerate(text) => return mark_typed(state, MarkList::AcceleratedNodes, &text, effects),
+        Command::Leaf(text) => return mark_typed(state, MarkList::LeafModules, &text, effects),
         Command::Wrap { name, select } => return wrap_as(state, &name, &select, effects),
         Command::Unwrap(id) => match Edit::unwrap(config, &id) {
             Some(edit) => Ok(edit),
@@ -120,6 +121,22 @@ pub(super) fn perform(state: &mut State, command: Command, effects: &mut Vec<Eff
         _ => return,
     };
     apply_or_say(state, edit, effects);
+}
+
+/// Marks what a typed selector matches. One that matches nothing is a slip of the fingers: the nearest names are said.
+fn mark_typed(state: &mut State, list: MarkList, text: &str, effects: &mut Vec<Effect>) {
+    let selected = Selector::parse(text, list.bare()).and_then(|s| s.eval(state.document.index(), &SelectContext::default()));
+    match selected {
+        Ok(s) if s.nodes.is_empty() => {
+            let near: Vec<String> = s.nearest.iter().map(|n| printable(n).into_owned()).collect();
+            let near = if near.is_empty() { String::new() } else { format!("; near: {}", near.join(", ")) };
+            state.note(Role::Warning, format!("`{}` matches nothing, nothing was marked{near}", printable(text)));
+        }
+        _ => {
+            let edit = Edit::mark(state.document.config(), list, &[text]);
+            apply_or_say(state, edit, effects);
+        }
+    }
 }
 
 /// Applies an edit that could be made; says why it could not.
@@ -200,7 +217,8 @@ fn choose_torch(state: &mut State) {
         let label = if off { format!("no longer: {label}") } else { label };
         Some(Item::new(label, detail, Command::Edit(edit)).key(key))
     };
-    let node = state.current_node().filter(|_| state.focus != Pane::Tree);
+    // A folded row, or a border, is not about the first of its nodes.
+    let node = state.single_node().filter(|_| state.current_wrap().is_none());
     if let Some(n) = node {
         let id = model.graph.stable_id(n);
         items.extend(entry(
@@ -254,6 +272,9 @@ fn clear(state: &mut State, effects: &mut Vec<Effect>) {
         Some(m) => module_nodes(state, m),
         None => subjects(state),
     };
+    if nodes.is_empty() {
+        return state.note(Role::TextDim, "inputs, outputs and borders are no nodes; move to one");
+    }
     let entries = match Edit::clear(&state.document, &nodes) {
         Clear::Nothing => return state.note(Role::TextDim, "no mark places this; Why here says what does"),
         Clear::Edit(edit) => {
@@ -313,29 +334,37 @@ fn wrap(state: &mut State) {
         let nodes: Vec<NodeId> = state.selection.iter().collect();
         let select = selectors(state, &nodes).join(" or ");
         (select, plural(nodes.len(), "selected node"), "region".to_owned())
-    } else if let (Some(a), Some(b)) = (state.range, state.current_node().filter(|_| state.focus != Pane::Tree)) {
+    } else if let (Some(a), Some(b)) = (state.range, state.single_node()) {
         let select = selector_for_range(&model, a.min(b), a.max(b));
         (select, "everything between the two nodes".to_owned(), "region".to_owned())
     } else if let Some(m) = state.current_module().filter(|m| *m != ModuleId::ROOT) {
         let module = model.modules.module(m);
-        (selector_for_module(&model, m), format!("module {}", module.path), module.name().to_owned())
+        (selector_for_module(&model, m), format!("module {}", module.path), crate::wrap_name::suggest(&module.path))
     } else if let Some(n) = state.current_node().filter(|_| state.current_wrap().is_none() && state.focus != Pane::Tree) {
         if matches!(state.lanes.rows().get(state.cursor).map(|r| r.kind), Some(RowKind::Rule(_))) {
             return state.note(Role::TextDim, "select nodes or a module to wrap");
         }
         let id = graph.stable_id(n);
-        (selector_for_node(&model, n), format!("node {id}"), graph.node(n).op.name.to_lowercase())
+        (selector_for_node(&model, n), format!("node {id}"), crate::wrap_name::suggest(&graph.node(n).op.name.to_lowercase()))
     } else {
         return state.note(Role::TextDim, "select nodes or a module to wrap");
     };
     let body = vec![
         format!("Makes {} one opaque op with several inputs and outputs.", printable(&what)),
-        "Its name; ops of the same name share a definition.".to_owned(),
+        format!("Its name ({}); ops of the same name share a definition.", crate::wrap_name::RULE),
     ];
     super::ask(state, "Wrap as custom op", AskFor::Wrap, body, &name, &select);
 }
 
+/// Why a name cannot name an opaque op, and one that can.
+pub(super) fn bad_name(name: &str) -> String {
+    format!("`{}` cannot name an op: it has to be {}, e.g. {}", printable(name), crate::wrap_name::RULE, crate::wrap_name::suggest(name))
+}
+
 fn wrap_as(state: &mut State, name: &str, select: &str, effects: &mut Vec<Effect>) {
+    if !crate::wrap_name::is_valid(name) {
+        return state.note(Role::Error, bad_name(name));
+    }
     let edit = match Edit::wrap(state.document.config(), Some(name), &[select]) {
         Ok(edit) => edit,
         Err(e) => return state.note(Role::Error, e.to_string()),
@@ -396,7 +425,9 @@ fn select(state: &mut State) {
 }
 
 fn range(state: &mut State) {
-    let Some(here) = state.current_node() else { return };
+    let Some(here) = state.single_node() else {
+        return state.note(Role::TextDim, "a range begins and ends at a node; l unfolds a module, space selects all of it");
+    };
     let Some(from) = state.range.take() else {
         state.range = Some(here);
         state.note(Role::Info, "range begins here; v at its other end selects everything between, w wraps it");

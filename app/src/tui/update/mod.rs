@@ -6,6 +6,7 @@ mod marking;
 mod mouse;
 mod moving;
 mod palette;
+mod searching;
 
 pub use files::recovery_question;
 pub use palette::{commands, parse_command};
@@ -21,6 +22,9 @@ use crate::theme::Role;
 pub fn update(state: &mut State, msg: Msg) -> Vec<Effect> {
     let mut effects = Vec::new();
     match msg {
+        // What cannot be seen is not done.
+        Msg::Key(key) if state.geometry().too_small => keys::key_unseen(state, key, &mut effects),
+        Msg::Mouse(..) | Msg::Paste(_) if state.geometry().too_small => {}
         Msg::Key(key) => keys::key(state, key, &mut effects),
         Msg::Mouse(kind, target) => mouse::mouse(state, kind, target, &mut effects),
         Msg::Paste(text) => keys::paste(state, &text, &mut effects),
@@ -81,7 +85,17 @@ fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
             state.focus = Pane::Main;
         }
         Action::Heat => heat(state),
-        Action::Search => state.layers.push(Layer::Search(Prompt::default())),
+        Action::Search => {
+            state.begin_search();
+            state.layers.push(Layer::Search(Prompt::default()));
+        }
+        Action::Messages => {
+            let lines: Vec<(Role, String)> = state.messages.iter().rev().map(|m| (m.role, m.text.clone())).collect();
+            if lines.is_empty() {
+                return state.note(Role::TextDim, "no message so far");
+            }
+            state.layers.push(Layer::Text { title: "Messages, the newest first".to_owned(), lines, offset: 0 });
+        }
         Action::Palette => {
             let mut prompt = Prompt::default();
             palette::refresh(state, &mut prompt, effects);
@@ -95,7 +109,7 @@ fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
             state.note(Role::Info, "running; Esc cancels");
         }
         Action::Cancel => cancel(state, effects),
-        Action::Save => perform(state, Command::Save { path: None, overwrite: state.config_owned, quit: false }, effects),
+        Action::Save => perform(state, Command::Save { path: None, overwrite: false, quit: false }, effects),
         Action::SaveAs => {
             let text = state.config_path.display().to_string();
             ask(
@@ -114,7 +128,9 @@ fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
         Action::Reload => files::changed(state, super::msg::Watched::Model, effects),
         Action::Copy => {
             let graph = &state.document.model().graph;
+            let model = state.document.model();
             let name = match (state.current_wrap(), state.current_node(), state.current_value()) {
+                _ if state.current_module().is_some() => state.current_module().map(|m| model.modules.module(m).path.to_string()),
                 (Some(w), _, _) => state.document.view().wraps().get(w).map(|w| w.id.to_string()),
                 (None, Some(n), _) => Some(graph.stable_id(n).to_owned()),
                 (None, None, v) => v.map(|v| graph.value(v).name.to_string()),
@@ -202,7 +218,9 @@ fn perform(state: &mut State, command: Command, effects: &mut Vec<Effect>) {
         Command::Save { .. }
         | Command::OpenConfig(_)
         | Command::UseConfig { .. }
-        | Command::Restore(_)
+        | Command::Restore { .. }
+        | Command::KeepRecovered
+        | Command::DropRecovered(_)
         | Command::DropRecovery
         | Command::Theme(_) => files::perform(state, command, effects),
         Command::Quit { force } => {
@@ -212,7 +230,7 @@ fn perform(state: &mut State, command: Command, effects: &mut Vec<Effect>) {
                     title: "Unsaved edits".to_owned(),
                     body: vec![format!("The config has edits that are not saved to {}.", recut_core::diagnostic::printable(&path))],
                     items: vec![
-                        Item::new("Save and quit", "", Command::Save { path: None, overwrite: state.config_owned, quit: true }).key('s'),
+                        Item::new("Save and quit", "", Command::Save { path: None, overwrite: false, quit: true }).key('s'),
                         Item::new("Quit without saving", "the edits are lost", Command::Quit { force: true }).key('d'),
                         Item::new("Stay", "", Command::Nothing).key('n'),
                     ],

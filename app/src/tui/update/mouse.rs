@@ -72,14 +72,18 @@ pub(super) fn mouse(state: &mut State, kind: MouseKind, target: Option<Target>, 
 fn turn(state: &mut State, target: Option<Target>, by: isize) {
     if let Some(layer) = state.layers.last_mut() {
         let (cursor, rows) = match layer {
-            Layer::Help { offset } => (offset, usize::MAX),
+            Layer::Help { offset } | Layer::Text { offset, .. } => (offset, usize::MAX),
             Layer::Choice(c) | Layer::List(c) => (&mut c.cursor, c.items.len()),
             Layer::Palette(p) | Layer::Search(p) | Layer::Ask(_, p) => (&mut p.cursor, p.candidates.len()),
         };
         *cursor = cursor.saturating_add_signed(by).min(rows.saturating_sub(1));
-        let last = super::super::view::help_lines(state).saturating_sub(1);
-        if let Some(Layer::Help { offset }) = state.layers.last_mut() {
-            *offset = (*offset).min(last);
+        let rows = match state.layers.last() {
+            Some(Layer::Help { .. }) => super::super::view::help_lines(state),
+            Some(Layer::Text { lines, .. }) => super::super::view::text_lines(state, lines),
+            _ => usize::MAX,
+        };
+        if let Some(Layer::Help { offset } | Layer::Text { offset, .. }) = state.layers.last_mut() {
+            *offset = (*offset).min(rows.saturating_sub(1));
         }
         return;
     }
@@ -109,8 +113,8 @@ fn press_dialog(state: &mut State, target: Option<Target>, effects: &mut Vec<Eff
         },
         Some(Target::Dialog) => {}
         _ => {
-            if let Some(Layer::Palette(_) | Layer::Search(_)) = state.layers.pop() {
-                state.matches = None;
+            if let Some(layer) = state.layers.pop() {
+                super::keys::close(state, layer, effects);
             }
         }
     }

@@ -67,8 +67,8 @@ pub(super) fn act(state: &mut State, action: Action) {
                 }
             }
         }
-        Action::SearchNext => next_match(state, true),
-        Action::SearchPrevious => next_match(state, false),
+        Action::SearchNext => super::searching::next(state, true),
+        Action::SearchPrevious => super::searching::next(state, false),
         _ => {}
     }
 }
@@ -248,13 +248,19 @@ fn level(state: &mut State, fold: bool) {
 fn hop(state: &mut State, up: bool) {
     let Some(here) = state.current_node() else { return };
     let graph = &state.document.model().graph;
-    let ends = |n: NodeId| -> Vec<NodeId> {
-        let mut out: Vec<NodeId> = if up { graph.predecessors(n).collect() } else { graph.successors(n).collect() };
-        let mut seen = std::collections::HashSet::new();
-        out.retain(|n| seen.insert(*n));
-        out
+    // Of a folded row all of its nodes count, and only what lies outside is a place to go to.
+    let row: std::collections::HashSet<NodeId> = match state.lanes.rows().get(state.cursor).map(|r| r.kind) {
+        Some(RowKind::Folded(_)) => state.row_nodes().into_iter().collect(),
+        _ => std::iter::once(here).collect(),
     };
-    let targets = ends(here);
+    let mut nodes: Vec<NodeId> = row.iter().copied().collect();
+    nodes.sort_unstable();
+    let mut targets: Vec<NodeId> = nodes
+        .into_iter()
+        .flat_map(|n| if up { graph.predecessors(n).collect::<Vec<_>>() } else { graph.successors(n).collect() })
+        .collect();
+    let mut seen = row;
+    targets.retain(|n| seen.insert(*n));
     if targets.is_empty() {
         state.note(Role::TextDim, if up { "reads only inputs of the model and constants" } else { "nothing reads its outputs" });
         return;
@@ -290,39 +296,4 @@ fn partition(state: &mut State, forward: bool) {
         state.cursor = row;
         state.main = MainView::Lanes;
     }
-}
-
-/// From the row under the cursor to the next match at or after it.
-pub(super) fn search_from_here(state: &mut State) {
-    let Some(m) = &state.matches else { return };
-    if m.count == 0 {
-        return;
-    }
-    if state.row_nodes().iter().any(|n| m.nodes.contains(*n)) && state.current_node().is_some_and(|n| m.nodes.contains(n)) {
-        return;
-    }
-    next_match(state, true);
-}
-
-fn next_match(state: &mut State, forward: bool) {
-    let Some(m) = state.matches.as_ref().filter(|m| m.count > 0) else {
-        state.note(Role::TextDim, "no matches; / searches");
-        return;
-    };
-    // Rows are in the order of the plan, so matches are stepped through as they stand on the screen.
-    let here = state.cursor;
-    let mut rows: Vec<(usize, NodeId)> = m.nodes.iter().filter_map(|n| Some((state.lanes.row_of_node(n)?, n))).collect();
-    rows.sort_unstable();
-    rows.dedup_by_key(|(r, _)| *r);
-    let at = if forward {
-        let i = rows.partition_point(|(r, _)| *r <= here);
-        if i < rows.len() { i } else { 0 }
-    } else {
-        rows.partition_point(|(r, _)| *r < here).checked_sub(1).unwrap_or(rows.len().saturating_sub(1))
-    };
-    let Some(&(row, _)) = rows.get(at) else { return };
-    let text = format!("match {} of {} for {}", at + 1, rows.len(), recut_core::diagnostic::printable(&m.text));
-    state.cursor = row;
-    state.main = MainView::Lanes;
-    state.note(Role::TextDim, text);
 }

@@ -72,6 +72,9 @@ pub fn parse_command(text: &str) -> Option<Result<Command, String>> {
         ("unwrap", id) => Command::Unwrap(id.to_owned()),
         ("wrap", rest) => match rest.split_once('=') {
             Some((name, select)) if !name.trim().is_empty() && !select.trim().is_empty() => {
+                if !crate::wrap_name::is_valid(name.trim()) {
+                    return Some(Err(super::marking::bad_name(name.trim())));
+                }
                 Command::Wrap { name: name.trim().to_owned(), select: select.trim().to_owned() }
             }
             _ => return Some(Err("write `wrap NAME=SELECTOR`".to_owned())),
@@ -238,6 +241,7 @@ mod tests {
         assert_eq!(ok("wrap head = module:head"), Some(Command::Wrap { name: "head".into(), select: "module:head".into() }));
         assert_eq!(ok("dim batch=4"), Some(Command::Dim("batch".into(), Some(4))));
         assert_eq!(ok("dim batch="), Some(Command::Dim("batch".into(), None)));
+        assert!(matches!(parse_command("wrap my op=op:Conv"), Some(Err(e)) if e.contains("e.g. my_op")));
         assert!(matches!(parse_command("dim batch"), Some(Err(_))));
         assert!(matches!(parse_command("strategy best"), Some(Err(_))));
         assert_eq!(parse_command("op:Conv").map(|r| r.is_ok()), None);

@@ -71,11 +71,10 @@ fn segments(state: &State, p: &mut Painter<'_>, y: u16, left: u16, cells: usize,
         for c in 0..size {
             p.glyph(x + c, y, fill, style);
         }
-        let name = part.name();
-        let short = name.strip_prefix("run_on_").unwrap_or(&name);
-        let label = format!(" {short} ");
-        if usize::from(size) >= label.len() + 2 {
-            let at = x + (size - label.len() as u16) / 2;
+        let label = format!(" {} ", state.partition_label(id));
+        let cells = width(&label);
+        if usize::from(size) >= cells + 2 {
+            let at = x + (size - cells as u16) / 2;
             p.put(at, y, size, &label, if here == Some(id) { Role::TextStrong } else { role });
         }
         if here == Some(id) {

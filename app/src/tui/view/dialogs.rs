@@ -7,7 +7,7 @@ use super::super::action::Action;
 use super::super::hit::Target;
 use super::super::layers::{Choice, Layer, Prompt};
 use super::super::state::State;
-use super::super::text::width;
+use super::super::text::{broken, width};
 use super::paint::Painter;
 use crate::theme::Role;
 
@@ -18,6 +18,7 @@ pub(super) fn draw(state: &State, p: &mut Painter<'_>, layer: &Layer, screen: Re
         Layer::Choice(c) | Layer::List(c) => choice(p, screen, c),
         Layer::Ask(ask, prompt) => question(p, screen, &ask.title, &ask.body, prompt),
         Layer::Help { offset } => help(state, p, screen, *offset),
+        Layer::Text { title, lines, offset } => read(p, screen, title, lines, *offset),
     }
 }
 
@@ -99,23 +100,6 @@ fn palette(p: &mut Painter<'_>, screen: Rect, prompt: &Prompt) {
     }
 }
 
-/// Text broken at spaces.
-fn broken(text: &str, cells: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let Some(last) = lines.last_mut() else { break };
-        if !last.is_empty() && width(last) + 1 + width(word) > cells {
-            lines.push(word.to_owned());
-        } else {
-            if !last.is_empty() {
-                last.push(' ');
-            }
-            last.push_str(word);
-        }
-    }
-    lines
-}
-
 fn choice(p: &mut Painter<'_>, screen: Rect, c: &Choice) {
     let widest = c.items.iter().map(|i| width(&i.label) + width(&i.detail) + 8).max().unwrap_or(0);
     let widest = widest.max(width(&c.title) + 6).max(c.body.iter().map(|b| width(b) + 4).max().unwrap_or(0).min(90));
@@ -168,12 +152,49 @@ fn question(p: &mut Painter<'_>, screen: Rect, title: &str, body: &[String], pro
     p.put(inner.x + 1, y + 1, inner.width.saturating_sub(2), "Enter takes it, Esc does nothing", Role::TextDim);
 }
 
-/// Number of lines of the help.
+/// Widest help, and widest text to read.
+const HELP: u16 = 100;
+
+/// Cells of the keys in help.
+const KEYS: u16 = 18;
+
+/// Number of lines of the help on this screen.
 #[must_use]
 pub fn help_lines(state: &State) -> usize {
-    let _ = state;
-    let groups = Action::ALL.windows(2).filter(|w| w.first().map(|a| a.group()) != w.get(1).map(|a| a.group())).count() + 1;
-    Action::ALL.len() + 2 * groups + SIGNS.len() + 1
+    let w = HELP.min(state.size.0.saturating_sub(2));
+    lines_of_help(state, w.saturating_sub(2)).len()
+}
+
+/// Number of lines of a text to read on this screen.
+#[must_use]
+pub fn text_lines(state: &State, lines: &[(Role, String)]) -> usize {
+    let w = HELP.min(state.size.0.saturating_sub(2));
+    broken_lines(lines, w.saturating_sub(2)).len()
+}
+
+/// Lines to read, broken to `cells` cells, with a mark at the beginning of each.
+fn broken_lines(lines: &[(Role, String)], cells: u16) -> Vec<(Role, String)> {
+    let room = usize::from(cells.saturating_sub(4));
+    let mut out = Vec::new();
+    for (role, text) in lines {
+        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        for (i, part) in broken(&text, room).into_iter().enumerate() {
+            out.push((*role, format!("{}{part}", if i == 0 { "\u{b7} " } else { "  " })));
+        }
+    }
+    out
+}
+
+fn read(p: &mut Painter<'_>, screen: Rect, title: &str, lines: &[(Role, String)], offset: usize) {
+    let w = HELP.min(screen.width.saturating_sub(2));
+    let lines = broken_lines(lines, w.saturating_sub(2));
+    let h = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let inner = popup(p, screen, title, w, h);
+    let offset = offset.min(lines.len().saturating_sub(usize::from(inner.height)));
+    for ((role, text), y) in lines.iter().skip(offset).zip(inner.y..inner.bottom()) {
+        p.put(inner.x + 1, y, inner.width.saturating_sub(2), text, *role);
+    }
+    p.scroll_bar(inner, offset, lines.len());
 }
 
 /// What signs on the screen mean.
@@ -187,31 +208,45 @@ const SIGNS: [&str; 7] = [
     "▣    a folded module",
 ];
 
-fn help(state: &State, p: &mut Painter<'_>, screen: Rect, offset: usize) {
-    let w = 100.min(screen.width.saturating_sub(2));
-    let inner = popup(p, screen, "Keys", w, screen.height.saturating_sub(2));
+/// All of help, broken to `cells` cells: role, keys, text.
+fn lines_of_help(state: &State, cells: u16) -> Vec<(Role, String, String)> {
+    let room = usize::from(cells.saturating_sub(KEYS + 2));
     let mut lines: Vec<(Role, String, String)> = Vec::new();
+    let mut add = |role: Role, keys: &str, doc: &str| {
+        let keys = broken(&printable(keys), usize::from(KEYS - 1));
+        let doc = broken(doc, room);
+        for i in 0..keys.len().max(doc.len()) {
+            lines.push((role, keys.get(i).cloned().unwrap_or_default(), doc.get(i).cloned().unwrap_or_default()));
+        }
+    };
     let mut group = "";
     for &a in Action::ALL {
         if a.group() != group {
             if !group.is_empty() {
-                lines.push((Role::Text, String::new(), String::new()));
+                add(Role::Text, "", "");
             }
             group = a.group();
-            lines.push((Role::Title, group.to_owned(), String::new()));
+            add(Role::Title, group, "");
         }
-        lines.push((Role::Key, state.keymap.keys_of(a).join(", "), a.doc().to_owned()));
+        add(Role::Key, &state.keymap.keys_of(a).join(", "), a.doc());
     }
-    lines.push((Role::Text, String::new(), String::new()));
-    lines.push((Role::Title, "Signs".to_owned(), String::new()));
+    add(Role::Text, "", "");
+    add(Role::Title, "Signs", "");
     for s in SIGNS {
-        lines.push((Role::Text, s.chars().take(5).collect(), s.chars().skip(5).collect()));
+        add(Role::Text, s.chars().take(5).collect::<String>().trim_end(), &s.chars().skip(5).collect::<String>());
     }
+    lines
+}
+
+fn help(state: &State, p: &mut Painter<'_>, screen: Rect, offset: usize) {
+    let w = HELP.min(screen.width.saturating_sub(2));
+    let inner = popup(p, screen, "Keys", w, screen.height.saturating_sub(2));
+    let lines = lines_of_help(state, inner.width);
     let offset = offset.min(lines.len().saturating_sub(usize::from(inner.height)));
     for ((role, keys, doc), y) in lines.iter().skip(offset).zip(inner.y..inner.bottom()) {
         let x = inner.x + 1;
-        p.put(x, y, inner.width.saturating_sub(2), &printable(keys), *role);
-        p.put(x + 18, y, inner.width.saturating_sub(20), doc, Role::Text);
+        p.put(x, y, inner.width.saturating_sub(2), keys, *role);
+        p.put(x + KEYS, y, inner.width.saturating_sub(KEYS + 2), doc, Role::Text);
     }
     p.scroll_bar(inner, offset, lines.len());
 }

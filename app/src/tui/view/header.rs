@@ -68,6 +68,34 @@ pub(super) fn draw(state: &State, p: &mut Painter<'_>, area: Rect) {
     }
 }
 
+/// Hints from the most to the least important: where they do not all fit, these stay.
+const IMPORTANT: [Action; 14] = [
+    Action::Help,
+    Action::Quit,
+    Action::NextPane,
+    Action::Cancel,
+    Action::Torch,
+    Action::Save,
+    Action::Run,
+    Action::Open,
+    Action::Search,
+    Action::Accelerate,
+    Action::Wrap,
+    Action::Undo,
+    Action::Palette,
+    Action::Clear,
+];
+
+/// What the key to the next pane leads to: panes that do not show are named.
+const fn panes(tree: bool, detail: bool) -> &'static str {
+    match (tree, detail) {
+        (true, true) => "pane",
+        (false, true) => "modules",
+        (true, false) => "node",
+        (false, false) => "modules, node",
+    }
+}
+
 /// Hints of the pane that takes the keys.
 fn hints(state: &State) -> &'static [(Action, &'static str)] {
     if !state.selection.is_empty() {
@@ -77,13 +105,24 @@ fn hints(state: &State) -> &'static [(Action, &'static str)] {
             (Action::Wrap, "wrap"),
             (Action::Cancel, "drop selection"),
             (Action::Help, "help"),
+            (Action::Quit, "quit"),
         ];
     }
     match (state.focus, state.main) {
-        (Pane::Main, MainView::Problems) => {
-            &[(Action::Open, "to the node"), (Action::ViewLanes, "lanes"), (Action::Help, "help"), (Action::Quit, "quit")]
-        }
-        (Pane::Detail, _) => &[(Action::Down, "scroll"), (Action::Open, "follow"), (Action::NextPane, "pane"), (Action::Help, "help")],
+        (Pane::Main, MainView::Problems) => &[
+            (Action::Open, "to the node"),
+            (Action::ViewLanes, "lanes"),
+            (Action::NextPane, "pane"),
+            (Action::Help, "help"),
+            (Action::Quit, "quit"),
+        ],
+        (Pane::Detail, _) => &[
+            (Action::Down, "scroll"),
+            (Action::Open, "follow"),
+            (Action::NextPane, "pane"),
+            (Action::Help, "help"),
+            (Action::Quit, "quit"),
+        ],
         _ => &[
             (Action::Torch, "torch"),
             (Action::Accelerate, "accelerate"),
@@ -128,20 +167,49 @@ pub(super) fn status(state: &State, p: &mut Painter<'_>, area: Rect) {
         right = p.put_right(right, y, area.width / 2, text.trim_end(), Role::Progress).saturating_sub(2);
     }
     let mut x = 1;
-    let room = |x: u16| right.saturating_sub(x);
     if let Some(n) = &state.notice {
         let text: String = n.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        p.put(x, y, room(x), &text, n.role);
+        if width(&text) > usize::from(right.saturating_sub(x)) {
+            // What is cut can be read in full, and the line says where.
+            let key = state.keymap.keys_of(Action::Messages).into_iter().next().unwrap_or_default();
+            let hint = format!("{key} all");
+            let cells = width(&hint) as u16;
+            right = p.put_right(right, y, cells, &hint, Role::Key);
+            p.hits.add(Rect::new(right, y, cells, 1), Target::Action(Action::Messages));
+            right = right.saturating_sub(1);
+        }
+        p.put(x, y, right.saturating_sub(x), &text, n.role);
         return;
     }
-    for (action, text) in hints(state) {
-        let Some(key) = state.keymap.keys_of(*action).into_iter().next() else { continue };
-        let cells = (width(&key) + 1 + width(text)) as u16;
-        if room(x) < cells {
+    let room = |x: u16| right.saturating_sub(x);
+    let g = state.geometry();
+    let hints: Vec<(Action, String, &str)> = hints(state)
+        .iter()
+        .filter_map(|(a, text)| {
+            let text = if *a == Action::NextPane { panes(g.tree.is_some(), g.detail.is_some()) } else { text };
+            Some((*a, state.keymap.keys_of(*a).into_iter().next()?, text))
+        })
+        .collect();
+    let rank = |a: Action| IMPORTANT.iter().position(|i| *i == a).unwrap_or(IMPORTANT.len());
+    let mut order: Vec<usize> = (0..hints.len()).collect();
+    order.sort_by_key(|i| hints.get(*i).map(|(a, ..)| rank(*a)));
+    let mut left = usize::from(room(x));
+    let mut shown = vec![false; hints.len()];
+    for i in order {
+        let Some((_, key, text)) = hints.get(i) else { continue };
+        let cells = width(key) + 1 + width(text);
+        if cells > left {
             break;
         }
+        left = left.saturating_sub(cells + 2);
+        if let Some(s) = shown.get_mut(i) {
+            *s = true;
+        }
+    }
+    for (action, key, text) in hints.iter().zip(&shown).filter(|(_, s)| **s).map(|(h, _)| h) {
+        let cells = (width(key) + 1 + width(text)) as u16;
         p.hits.add(Rect::new(x, y, cells, 1), Target::Action(*action));
-        x += p.put(x, y, room(x), &key, Role::Key) + 1;
+        x += p.put(x, y, room(x), key, Role::Key) + 1;
         x += p.put(x, y, room(x), text, Role::Status) + 2;
     }
 }

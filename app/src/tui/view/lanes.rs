@@ -46,7 +46,8 @@ impl Columns {
         let op = if w < 70 { 10 } else { 16 };
         let name_x = op_x + op + 1;
         let shown = state.profile.is_some() || state.heat != Heat::Placement;
-        let time = if shown && w >= 64 { 16 } else { 0 };
+        // The longest number is `1023.9 KiB`.
+        let time = if shown && w >= 64 { 18 } else { 0 };
         let rest = (area.right()).saturating_sub(name_x).saturating_sub(time);
         let shape = if rest > 34 { (rest / 3).clamp(14, 26) } else { 0 };
         let rest = rest.saturating_sub(shape);
@@ -205,7 +206,8 @@ fn rule(state: &State, p: &mut Painter<'_>, c: &Columns, area: Rect, part: recut
     let room = |x: u16| end.saturating_sub(x);
     let name = partition.name();
     let name = if area.width < 70 { name.strip_prefix("run_on_").unwrap_or(&name) } else { &name };
-    let label = format!(" {} {name} ", p.glyphs().placement(partition.kind));
+    let wrap = state.partition_wrap(part).map_or_else(String::new, |w| format!(" {w}"));
+    let label = format!(" {} {name}{wrap} ", p.glyphs().placement(partition.kind));
     x += p.put(x, y, room(x), &label, role);
     let nodes = plural(plan.units(part).len(), "node");
     x += p.put(x, y, room(x), &format!("{nodes} "), Role::Text);
@@ -316,8 +318,8 @@ fn time(state: &State, p: &mut Painter<'_>, c: &Columns, nodes: impl Iterator<It
         }
     };
     let role = if state.profile_stale && state.heat == Heat::Time { Role::TextDim } else { Role::heat(share) };
-    p.put_right(c.time_x + 8, y, 8, &text, role);
-    p.bar(c.time_x + 9, y, c.time.saturating_sub(10), share, role);
+    p.put_right(c.time_x + 10, y, 10, &text, role);
+    p.bar(c.time_x + 11, y, c.time.saturating_sub(12), share, role);
 }
 
 fn node_row(state: &State, p: &mut Painter<'_>, c: &Columns, n: NodeId, y: u16, module_above: &mut Option<u32>) {

@@ -17,7 +17,7 @@ use super::hit::{HitMap, Pane, Target};
 use super::state::{MainView, State};
 use crate::theme::Role;
 
-pub use dialogs::help_lines;
+pub use dialogs::{help_lines, text_lines};
 pub use paint::Painter;
 
 /// Draws the state and says what is where.
@@ -27,8 +27,17 @@ pub fn view(state: &State, buffer: &mut Buffer) -> HitMap {
     p.ground(p.area());
     if g.too_small {
         let (w, h) = SMALLEST;
-        let text = format!("recut needs {w}x{h} cells; this is {}x{}", state.size.0, state.size.1);
-        p.put(0, g.screen.height / 2, g.screen.width, &text, Role::Warning);
+        let quit = state.keymap.keys_of(super::action::Action::Quit).into_iter().next().unwrap_or_default();
+        let kept = if state.document.is_dirty() { ", unsaved edits stay kept" } else { "" };
+        let text = format!("recut needs {w}x{h} cells; this is {}x{}. Make it larger; {quit} quits{kept}", state.size.0, state.size.1);
+        let mut lines = super::text::broken(&text, usize::from(g.screen.width));
+        if let Some(n) = &state.notice {
+            lines.extend(super::text::broken(&n.text, usize::from(g.screen.width)));
+        }
+        let top = usize::from(g.screen.height).saturating_sub(lines.len()) / 2;
+        for (i, line) in lines.iter().enumerate() {
+            p.put(0, u16::try_from(top + i).unwrap_or(u16::MAX), g.screen.width, line, Role::Warning);
+        }
         return p.hits;
     }
     header::draw(state, &mut p, g.header);
