@@ -59,8 +59,11 @@ pub(crate) fn measure(mut document: Document, table: &mut Table) {
     let setup = Setup {
         document,
         config_path: None,
+        config_content: None,
+        outside: Vec::new(),
+        greeting: None,
         recovery_path: None,
-        recovered: None,
+        recovered: Vec::new(),
         theme: Theme::built_in("dark"),
         keymap: Keymap::default(),
         warnings: Vec::new(),

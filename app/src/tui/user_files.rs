@@ -179,11 +179,6 @@ mod tests {
         // What the document says already is nothing to recover.
         assert!(user.recovered(&model, &edited).recovered.is_empty());
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn a_config_that_cannot_be_used_is_said_with_its_line() {
