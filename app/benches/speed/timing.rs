@@ -8,7 +8,7 @@ use std::time::Instant;
 use recut_core::document::Document;
 use recut_core::graph::NodeId;
 use recut_core::partition::PartitionId;
-use recut_exec::engine::{CancelToken, ExecContext, PrepareOptions, NodeRef, Observer};
+use recut_exec::engine::{CancelToken, ExecContext, NodeRef, Observer, PrepareOptions};
 use recut_exec::engines::Engines;
 use recut_exec::generate::complete;
 use recut_exec::inputs::Feeds;
@@ -77,7 +77,16 @@ fn run(document: &Document) -> Result<(usize, Vec<f64>), String> {
     }
     let cancel = CancelToken::default();
     let assign = |spec: &recut_exec::runner::PartitionSpec| engines.assign(spec.kind, run).expect("asked for just before");
-    let session = Session::new(model, specs, engines.context.clone(), &PrepareOptions { dims, ..PrepareOptions::default() }, assign, &cancel, &|_| {}).map_err(|e| e.to_string())?;
+    let session = Session::new(
+        model,
+        specs,
+        engines.context.clone(),
+        &PrepareOptions { dims, ..PrepareOptions::default() },
+        assign,
+        &cancel,
+        &|_| {},
+    )
+    .map_err(|e| e.to_string())?;
     let mut times = Vec::new();
     let mut events = 0;
     for round in 0..7 {
