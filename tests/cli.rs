@@ -523,6 +523,6 @@ fn a_config_beside_the_model_is_hinted_at_and_never_taken_unasked() {
     let (out, err) = expect(0, &["partition", &model, "--json", "--config", &config]);
     assert!(torch(&out) > Some(1), "{out}");
     assert!(!err.contains("lies beside"), "{err}");
-    let (_, err) = expect(0, &["-q", "partition", &model]);
+    let (_, err) = expect(0, &["partition", &model, "-q"]);
     assert!(err.is_empty(), "{err}");
 }
