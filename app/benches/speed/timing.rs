@@ -18,7 +18,7 @@ use recut_exec::runner::{RunRequest, Session, partitions_of};
 use super::table::{Line, Spread, Table, Unit};
 
 /// Measures the model of `document`.
-pub(crate) fn measure(document: Document, table: &mut Table) {
+pub(crate) fn measure(document: &Document, table: &mut Table) {
     let event = event_ns();
     let (events, run_ns) = match run(&document) {
         Ok(r) => r,

@@ -36,7 +36,7 @@ pub fn open(request: &AppRequest) -> Result<()> {
                 return Ok(Opened { document, config, content, greeting: None, problem: None });
             };
             let name = show(beside.file_name().map_or(beside.as_path(), Path::new));
-            marks.config = Some(beside.clone());
+            marks.config = Some(beside);
             match document::open(&model, &marks, None, &quiet) {
                 Ok(document) => {
                     let greeting = Some(format!("config {name} loaded, it lies beside the model; o opens another"));

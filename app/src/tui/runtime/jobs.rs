@@ -224,8 +224,8 @@ fn recovery(path: &std::path::Path, text: Option<&str>) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn saved(path: &std::path::Path, replace: Replace) -> JobEvent {
-        save(path.to_owned(), "new", &replace, &recut_core::testing::model(&[("a", "Relu", &["x"], &["y"])]))
+    fn saved(path: &std::path::Path, replace: &Replace) -> JobEvent {
+        save(path.to_owned(), "new", replace, &recut_core::testing::model(&[("a", "Relu", &["x"], &["y"])]))
     }
 
     #[test]
@@ -236,18 +236,18 @@ mod tests {
         let known = config_file::content(&path);
         std::fs::write(&path, "{broken my notes").unwrap();
         for replace in [Replace::IfUnchanged(known.clone()), Replace::IfUnchanged(None)] {
-            assert!(matches!(saved(&path, replace), JobEvent::Done(JobOutput::ChangedOnDisk(_))));
+            assert!(matches!(saved(&path, &replace), JobEvent::Done(JobOutput::ChangedOnDisk(_))));
         }
-        assert!(matches!(saved(&path, Replace::Never), JobEvent::Done(JobOutput::Exists(_))));
+        assert!(matches!(saved(&path, &Replace::Never), JobEvent::Done(JobOutput::Exists(_))));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "{broken my notes");
         std::fs::write(&path, "read").unwrap();
-        let JobEvent::Done(JobOutput::Saved { content, .. }) = saved(&path, Replace::IfUnchanged(known)) else { panic!("not saved") };
+        let JobEvent::Done(JobOutput::Saved { content, .. }) = saved(&path, &Replace::IfUnchanged(known)) else { panic!("not saved") };
         assert_eq!(&*content, b"new");
-        assert!(matches!(saved(&path, Replace::IfUnchanged(Some(content))), JobEvent::Done(JobOutput::Saved { .. })));
+        assert!(matches!(saved(&path, &Replace::IfUnchanged(Some(content))), JobEvent::Done(JobOutput::Saved { .. })));
         std::fs::remove_file(&path).unwrap();
-        assert!(matches!(saved(&path, Replace::IfUnchanged(None)), JobEvent::Done(JobOutput::Saved { .. })));
+        assert!(matches!(saved(&path, &Replace::IfUnchanged(None)), JobEvent::Done(JobOutput::Saved { .. })));
         // A folder is no file to replace.
-        let JobEvent::Failed(e) = saved(dir.path(), Replace::Never) else { panic!("saved as a folder") };
+        let JobEvent::Failed(e) = saved(dir.path(), &Replace::Never) else { panic!("saved as a folder") };
         assert!(e.contains("name a file in it"), "{e}");
     }
 
