@@ -7,7 +7,7 @@ use recut_core::dtype::DType;
 use recut_core::graph::{AttrValue, Graph, ValueId, ValueKind};
 use recut_core::model::Model;
 use recut_core::shape::Shape;
-use recut_core::testing::{ModelBuilder, model};
+use recut_core::testing::{ModelBuilder, Row, model};
 use recut_core::weights::WeightRef;
 
 use super::CpuEngine;
@@ -340,7 +340,7 @@ fn outputs_of_the_run_before_are_recycled() {
 }
 
 /// `x` quantized, then `ops` between DequantizeLinear (`d`) and QuantizeLinear (`q`), then numbers again.
-fn quantized(ops: &[(&str, &str, &[&str], &[&str])]) -> ModelBuilder {
+fn quantized(ops: &[Row<'_>]) -> ModelBuilder {
     let f32s = |v: f32| WeightRef::inline(DType::F32, &[], v.to_le_bytes().to_vec());
     let u8s = |v: u8| WeightRef::inline(DType::U8, &[], vec![v]);
     let mut b = ModelBuilder::new().node("q0", "QuantizeLinear", &["x", "s", "z"], &["xq"]).weight("s", f32s(0.05)).weight("z", u8s(120));
@@ -360,7 +360,7 @@ fn groups_are_made_only_where_nobody_sees_the_values_in_between() {
         merged.iter().map(|m| graph.node(m.node.node).name.to_string()).collect()
     };
     let default = PrepareOptions::default();
-    let one: &[(&str, &str, &[&str], &[&str])] = &[("f", "Sigmoid", &["v"], &["r"])];
+    let one: &[Row<'_>] = &[("f", "Sigmoid", &["v"], &["r"])];
     assert_eq!(names(quantized(one).build(), &default), ["d", "q"]);
     assert!(names(quantized(one).outputs(&["y", "r"]).build(), &default).is_empty(), "an output");
     let m = quantized(one).build();
@@ -371,7 +371,7 @@ fn groups_are_made_only_where_nobody_sees_the_values_in_between() {
     assert!(names(read, &default).is_empty(), "read elsewhere");
     let shared = quantized(one).node("other", "Neg", &["v"], &["o"]).build();
     assert_eq!(names(shared, &default), ["q"], "the operand is read elsewhere: it runs for that");
-    let clipped: &[(&str, &str, &[&str], &[&str])] = &[("f", "Mul", &["v", "v"], &["p"]), ("g", "Relu", &["p"], &["r"])];
+    let clipped: &[Row<'_>] = &[("f", "Mul", &["v", "v"], &["p"]), ("g", "Relu", &["p"], &["r"])];
     assert_eq!(names(quantized(clipped).build(), &default), ["d", "g", "q"]);
 }
 
@@ -379,7 +379,7 @@ fn groups_are_made_only_where_nobody_sees_the_values_in_between() {
 fn groups_give_what_their_nodes_give() {
     let x = [-6.0f32, -0.31, 0.2, 1.7];
     let by_node = PrepareOptions { node_by_node: true, ..PrepareOptions::default() };
-    let cases: [&[(&str, &str, &[&str], &[&str])]; 4] = [
+    let cases: [&[Row<'_>]; 4] = [
         &[("f", "Sigmoid", &["v"], &["r"])],
         &[("f", "Tanh", &["v"], &["r"])],
         &[("f", "Mul", &["v", "v"], &["p"]), ("g", "Relu", &["p"], &["r"])],
