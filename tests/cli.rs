@@ -505,7 +505,7 @@ fn quantized_operators_run_as_groups_on_integers() {
     let kept = json(&[&base[..], &["--dump", "node:relu", "-o", &to]].concat());
     let kept = kept["nodes"].as_array().unwrap().iter().find(|n| n["id"] == "conv").unwrap().clone();
     assert!(kept["median_ns"].is_u64());
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "the value inside of what would be a group is there");
+    assert!(dir.path().join("0000_r.npy").is_file(), "the value inside of what would be a group is there");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use recut_core::dtype::DType;
 use recut_core::graph::{AttrValue, Graph, ValueId, ValueKind};
 use recut_core::model::Model;
 use recut_core::shape::Shape;
-use recut_core::testing::{ModelBuilder, model};
+use recut_core::testing::{ModelBuilder, Row, model};
 use recut_core::weights::WeightRef;
 
 use super::CpuEngine;
@@ -337,4 +337,65 @@ fn outputs_of_the_run_before_are_recycled() {
     assert_eq!(context.with_buffers(|b| b.held()), 0, "somebody still reads it");
     context.recycle([shared.into()]);
     assert_eq!(context.with_buffers(|b| b.held()), 4096);
+}
+
+/// `x` quantized, then `ops` between DequantizeLinear (`d`) and QuantizeLinear (`q`), then numbers again.
+fn quantized(ops: &[Row<'_>]) -> ModelBuilder {
+    let f32s = |v: f32| WeightRef::inline(DType::F32, &[], v.to_le_bytes().to_vec());
+    let u8s = |v: u8| WeightRef::inline(DType::U8, &[], vec![v]);
+    let mut b = ModelBuilder::new().node("q0", "QuantizeLinear", &["x", "s", "z"], &["xq"]).weight("s", f32s(0.05)).weight("z", u8s(120));
+    b = b.typed("xq", Some(DType::U8), Shape::known(&[4])).node("d", "DequantizeLinear", &["xq", "s", "z"], &["v"]);
+    for (name, op, inputs, outputs) in ops {
+        b = b.node(name, op, inputs, outputs);
+    }
+    b = b.node("q", "QuantizeLinear", &["r", "t", "u"], &["yq"]).weight("t", f32s(0.01)).weight("u", u8s(3));
+    b.typed("yq", Some(DType::U8), Shape::known(&[4])).node("d1", "DequantizeLinear", &["yq", "t", "u"], &["y"])
+}
+
+#[test]
+fn groups_are_made_only_where_nobody_sees_the_values_in_between() {
+    let names = |m: Model, options: &PrepareOptions| -> Vec<String> {
+        let graph = m.graph.clone();
+        let merged = prepared(m, options).merged();
+        merged.iter().map(|m| graph.node(m.node.node).name.to_string()).collect()
+    };
+    let default = PrepareOptions::default();
+    let one: &[Row<'_>] = &[("f", "Sigmoid", &["v"], &["r"])];
+    assert_eq!(names(quantized(one).build(), &default), ["d", "q"]);
+    assert!(names(quantized(one).outputs(&["y", "r"]).build(), &default).is_empty(), "an output");
+    let m = quantized(one).build();
+    let r = m.graph.values().iter().position(|v| &*v.name == "r").unwrap();
+    let keep = PrepareOptions { keep: Arc::new([ValueId::new(r)].into()), ..PrepareOptions::default() };
+    assert!(names(m, &keep).is_empty(), "to be kept");
+    let read = quantized(one).node("other", "Neg", &["r"], &["o"]).build();
+    assert!(names(read, &default).is_empty(), "read elsewhere");
+    let shared = quantized(one).node("other", "Neg", &["v"], &["o"]).build();
+    assert_eq!(names(shared, &default), ["q"], "the operand is read elsewhere: it runs for that");
+    let clipped: &[Row<'_>] = &[("f", "Mul", &["v", "v"], &["p"]), ("g", "Relu", &["p"], &["r"])];
+    assert_eq!(names(quantized(clipped).build(), &default), ["d", "g", "q"]);
+}
+
+#[test]
+fn groups_give_what_their_nodes_give() {
+    let x = [-6.0f32, -0.31, 0.2, 1.7];
+    let by_node = PrepareOptions { node_by_node: true, ..PrepareOptions::default() };
+    let cases: [&[Row<'_>]; 4] = [
+        &[("f", "Sigmoid", &["v"], &["r"])],
+        &[("f", "Tanh", &["v"], &["r"])],
+        &[("f", "Mul", &["v", "v"], &["p"]), ("g", "Relu", &["p"], &["r"])],
+        &[("f", "Add", &["v", "v"], &["r"])],
+    ];
+    for ops in cases {
+        let mut got = Vec::new();
+        for options in [&PrepareOptions::default(), &by_node] {
+            let mut p = prepared(quantized(ops).build(), options);
+            assert_eq!(p.merged().is_empty(), options.node_by_node);
+            let mut seen = Seen::default();
+            let out = p.run(vec![vector(&x)], &mut seen, &CancelToken::default()).unwrap();
+            assert_eq!(seen.nodes.len(), ops.len() + 4, "one row a node");
+            got.push(floats(&out[0]).to_vec());
+        }
+        // The products round once in a group and twice apart: one step of the result at most.
+        assert!(got[0].iter().zip(&got[1]).all(|(a, b)| (a - b).abs() < 0.0101), "{ops:?}: {got:?}");
+    }
 }
