@@ -41,11 +41,13 @@ fn main() {
         };
         table.model(&name, nodes);
         first_frame::measure(&path, nodes, &mut table);
-        for part in [marking::measure, timing::measure] {
-            match document() {
-                Ok(d) => part(d, &mut table),
-                Err(e) => table.remark(&e),
+        // Marking changes its document, so timing gets one of its own.
+        match (document(), document()) {
+            (Ok(marked), Ok(timed)) => {
+                marking::measure(marked, &mut table);
+                timing::measure(&timed, &mut table);
             }
+            (Err(e), _) | (_, Err(e)) => table.remark(&e),
         }
     }
     table.end();

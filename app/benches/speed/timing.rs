@@ -20,7 +20,7 @@ use super::table::{Line, Spread, Table, Unit};
 /// Measures the model of `document`.
 pub(crate) fn measure(document: &Document, table: &mut Table) {
     let event = event_ns();
-    let (events, run_ns) = match run(&document) {
+    let (events, run_ns) = match run(document) {
         Ok(r) => r,
         Err(e) => return table.remark(&format!("no run, so no cost of timing: {e}")),
     };
