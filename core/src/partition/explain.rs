@@ -75,7 +75,6 @@ impl Plan {
             Rule::ForeignOp => "opaque: the file holds it as a custom op of a foreign domain, which no backend here lists".to_owned(),
             Rule::TorchModule(n) => format!("torch, by {}", named(MarkList::TorchModules, n)),
             Rule::TorchOp(n) => format!("torch, by {}", named(MarkList::TorchOps, n)),
-            Rule::Contains(n) => format!("torch: node {n} of its body has to run in torch"),
             Rule::Unsupported => match self.verdict(unit) {
                 Some(Support::Unsupported(why)) => why.to_string(),
                 _ => "the backend does not take it".to_owned(),
@@ -137,7 +136,7 @@ impl Rule {
             Self::PinAccelerated(_) | Self::PinTorch(_) => 1,
             Self::Wrap(_) | Self::ForeignOp => 2,
             Self::TorchModule(_) | Self::TorchOp(_) => 3,
-            Self::Default | Self::Contains(_) | Self::Unsupported | Self::ConditionalStrict => 4,
+            Self::Default | Self::Unsupported | Self::ConditionalStrict => 4,
             Self::NonTensorInput | Self::NonTensorOutput | Self::MinBlockSize | Self::AtomicGroup(_) => 5,
         }
     }

@@ -58,8 +58,6 @@ pub enum Rule {
     TorchModule(u32),
     /// Step 3: entry `n` of `torch_executed_ops`.
     TorchOp(u32),
-    /// Step 3 or 4 for a node inside a body: the whole node goes to torch because of `node` in it (ordinal in the body).
-    Contains(u32),
     /// Step 4: the backend does not take it; the reason stands in the support map.
     Unsupported,
     /// Step 4: supported under a condition that nothing here can check, and support is strict.

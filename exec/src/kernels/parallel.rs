@@ -1,6 +1,8 @@
 //! Splitting element-wise work over the engine's pool. Pieces that were not begun when a run is cancelled are left out: the
 //! engine drops the result.
 
+use std::sync::{Mutex, PoisonError};
+
 use rayon::prelude::*;
 
 use crate::engine::cancel_token;
@@ -28,13 +30,12 @@ fn map_dyn<T: Sync, U: Send>(src: &[T], dst: &mut [U], weight: usize, f: &(dyn F
     if dst.len() <= grain {
         return f(src, dst);
     }
-    let cancel = cancel_token();
-    let one = |(d, s): (&mut [U], &[T])| {
-        if !cancel.is_cancelled() {
-            f(s, d);
+    let parts = taken_once(dst, grain);
+    side_by_side(parts.len(), &|i| {
+        if let (Some(d), Some(s)) = (take(&parts, i), src.get(i * grain..)) {
+            f(&s[..s.len().min(grain)], d);
         }
-    };
-    dst.par_chunks_mut(grain).zip(src.par_chunks(grain)).for_each(one);
+    });
 }
 
 /// Calls `f` on pieces of `dst` with their offsets. Pieces are multiples of `unit` elements (the last one may not be).
@@ -54,11 +55,33 @@ fn pieces_dyn<U: Send>(dst: &mut [U], unit: usize, weight: usize, f: &(dyn Fn(us
     if dst.len() <= grain {
         return f(0, dst);
     }
-    let cancel = cancel_token();
-    let one = |(i, d): (usize, &mut [U])| {
-        if !cancel.is_cancelled() {
+    let parts = taken_once(dst, grain);
+    side_by_side(parts.len(), &|i| {
+        if let Some(d) = take(&parts, i) {
             f(i * grain, d);
         }
-    };
-    dst.par_chunks_mut(grain).enumerate().for_each(one);
+    });
+}
+
+/// Calls `f` with every number below `n` on the pool, unless the run is cancelled. Not generic: the pool's splitting code
+/// is some 1,500 lines of intermediate code for each closure type, and there would be hundreds.
+fn side_by_side(n: usize, f: &(dyn Fn(usize) + Sync)) {
+    let cancel = cancel_token();
+    (0..n).into_par_iter().for_each(|i| {
+        if !cancel.is_cancelled() {
+            f(i);
+        }
+    });
+}
+
+/// Parts of a slice that tasks take by their number. The locks are never waited for, and one costs nothing beside a
+/// part's work.
+type Parts<'a, U> = Vec<Mutex<Option<&'a mut [U]>>>;
+
+fn taken_once<U>(slice: &mut [U], len: usize) -> Parts<'_, U> {
+    slice.chunks_mut(len).map(|part| Mutex::new(Some(part))).collect()
+}
+
+fn take<'a, U>(parts: &Parts<'a, U>, i: usize) -> Option<&'a mut [U]> {
+    parts[i].lock().unwrap_or_else(PoisonError::into_inner).take()
 }

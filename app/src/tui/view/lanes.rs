@@ -391,7 +391,7 @@ fn marks(state: &State, p: &mut Painter<'_>, c: &Columns, row: &Row, y: u16) {
         Some(Rule::PinAccelerated(_)) => ("a", Role::Accelerated),
         Some(Rule::TorchModule(_)) => ("m", Role::Torch),
         Some(Rule::TorchOp(_)) => ("o", Role::Torch),
-        Some(Rule::Unsupported | Rule::ConditionalStrict | Rule::Contains(_)) => ("!", Role::Torch),
+        Some(Rule::Unsupported | Rule::ConditionalStrict) => ("!", Role::Torch),
         Some(Rule::NonTensorInput | Rule::NonTensorOutput | Rule::MinBlockSize | Rule::AtomicGroup(_)) => ("-", Role::Torch),
         Some(Rule::Default | Rule::Wrap(_) | Rule::ForeignOp) | None => return,
     };
