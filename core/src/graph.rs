@@ -142,6 +142,8 @@ pub enum AttrValue {
     Type(Box<str>),
     /// A list of mixed values (torch arguments).
     List(Box<[AttrValue]>),
+    /// A value that the node reads: index into [`Node::inputs`]. Torch calls keep their nested arguments this way.
+    Input(usize),
     /// A reference to an attribute of the enclosing function that nothing resolves (an error when it is run).
     Reference(Box<str>),
 }

@@ -47,6 +47,8 @@ pub struct Model {
     pub graph: Graph,
     /// Modules of the main graph.
     pub modules: ModuleTree,
+    /// Which program of the file this is, where it may hold several.
+    pub program: Option<String>,
     /// Nodes of the main graph as stored in the file, before functions were expanded.
     pub stored_nodes: usize,
     /// ONNX IR version, where that applies.

@@ -228,6 +228,7 @@ impl ModelBuilder {
             file: Arc::new(DataFile { path: PathBuf::from("test.onnx"), len: 0, modified: None }),
             graph: Graph::new("test".into(), self.nodes, self.values, inputs, outputs),
             modules,
+            program: None,
             stored_nodes,
             ir_version: Some(9),
             opsets: self.opsets,

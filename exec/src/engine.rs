@@ -253,11 +253,21 @@ impl Observer for Unobserved {
     fn node(&mut self, _: NodeRef, _: Instant, _: Instant, _: usize) {}
 }
 
+/// `op (node a), op (nodes b, c)`: every node, each operator once, in order of first use.
+fn by_operator(nodes: &[(String, String)]) -> String {
+    let mut groups: indexmap::IndexMap<&str, Vec<&str>> = indexmap::IndexMap::new();
+    for (node, op) in nodes {
+        groups.entry(op).or_default().push(node);
+    }
+    let text = |(op, nodes): (&str, Vec<&str>)| format!("{op} (node{} {})", if nodes.len() > 1 { "s" } else { "" }, nodes.join(", "));
+    groups.into_iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
 /// Why preparing or running failed. Always names node (where there is one), partition and engine.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Nodes that the engine has no implementation for: all of them.
-    #[error("{engine} cannot run {partition}: no kernel for {}", .nodes.iter().map(|(n, op)| format!("{op} (node {n})")).collect::<Vec<_>>().join(", "))]
+    #[error("{engine} cannot run {partition}: no kernel for {}", by_operator(nodes))]
     MissingKernels {
         /// The engine.
         engine: String,

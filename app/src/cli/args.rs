@@ -105,6 +105,10 @@ pub enum Command {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Config and marks (marks are added to the config, in the order of their kinds)")]
 pub struct MarkArgs {
+    /// Program to open, of a torch.export archive that holds several.
+    #[arg(long, value_name = "NAME")]
+    pub model_name: Option<String>,
+
     /// Partition config to start from.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
@@ -293,6 +297,10 @@ pub struct InspectArgs {
     /// Everything as JSON, to FILE or to the standard output.
     #[arg(long, value_name = "FILE|-", num_args = 0..=1, default_missing_value = "-", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,
+
+    /// Program to open, of a torch.export archive that holds several.
+    #[arg(long, value_name = "NAME")]
+    pub model_name: Option<String>,
 
     /// Size of a symbolic dimension, for FLOPs and bytes.
     #[arg(long = "dim", value_name = "NAME=SIZE")]

@@ -8,7 +8,7 @@ use recut_core::config::{ConfigError, ConfigErrorKind, PartitionConfig, RunConfi
 use recut_core::diagnostic::{Diagnostic, Severity, printable};
 use recut_core::document::{Document, DocumentOptions, Edit};
 use recut_core::graph::NodeId;
-use recut_core::import::Imported;
+use recut_core::import::{Imported, OpenOptions};
 use recut_core::model::Model;
 use recut_core::select::{Bare, SelectContext, SelectError, Selector, SelectorIndex};
 
@@ -24,9 +24,9 @@ const MAX_SUPPORT_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 /// If it cannot be opened.
-pub fn import(path: &Path, out: &Output) -> Result<Imported> {
+pub fn import(path: &Path, model_name: Option<&str>, out: &Output) -> Result<Imported> {
     let progress = out.progress("opening the model", 0);
-    let imported = recut_core::import::open(path);
+    let imported = recut_core::import::open_with(path, &OpenOptions { model_name: model_name.map(str::to_owned) });
     progress.finish_and_clear();
     Ok(imported?)
 }
@@ -58,7 +58,7 @@ pub fn open(model: &Path, marks: &MarkRequest, run: Option<&RunRequest>, out: &O
     }
     let support_file = marks.support.as_deref().map(read_support).transpose()?;
     let options = DocumentOptions { strict: marks.strict, strict_support: marks.strict_support, support_file };
-    let imported = import(model, out)?;
+    let imported = import(model, marks.model_name.as_deref(), out)?;
     let mut document = Document::new(imported, config, options)?;
     add_marks(&mut document, marks, run)?;
     Ok(document)

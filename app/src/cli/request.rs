@@ -39,6 +39,8 @@ pub enum Request {
 /// Config file and marks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MarkRequest {
+    /// Program of an archive that holds several.
+    pub model_name: Option<String>,
     /// Config to start from.
     pub config: Option<PathBuf>,
     /// Backend.
@@ -149,6 +151,8 @@ pub enum InspectTable {
 pub struct InspectRequest {
     /// Model.
     pub model: PathBuf,
+    /// Program of an archive that holds several.
+    pub model_name: Option<String>,
     /// What to list.
     pub table: InspectTable,
     /// Target of the JSON report.
@@ -315,6 +319,7 @@ impl MarkRequest {
         let entries = lists.into_iter().flat_map(|(list, texts)| texts.into_iter().map(move |t| (list, t))).collect();
         let wraps = a.wraps.iter().map(|w| wrap(w)).collect::<Result<_>>()?;
         Ok(Self {
+            model_name: a.model_name,
             config: a.config,
             backend: a.backend,
             support: a.support,
@@ -535,7 +540,7 @@ impl InspectRequest {
             args::InspectWhat { select: Some(s), .. } => InspectTable::Select(s),
             _ => InspectTable::Summary,
         };
-        Ok(Self { model, table, json, dims: dims(&a.dims)? })
+        Ok(Self { model, model_name: a.model_name, table, json, dims: dims(&a.dims)? })
     }
 }
 

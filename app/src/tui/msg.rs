@@ -181,6 +181,8 @@ pub enum JobRequest {
     Model {
         /// Where.
         path: PathBuf,
+        /// Which program of the file.
+        program: Option<String>,
     },
     /// Read a config.
     Config {

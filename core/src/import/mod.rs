@@ -4,6 +4,7 @@
 //! a file that cannot be a model is one [`ImportError`].
 
 pub mod onnx;
+pub(crate) mod pt2;
 mod sniff;
 mod structure;
 
@@ -54,11 +55,26 @@ impl ImportError {
     }
 }
 
+/// What a caller may choose where a file leaves it open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Which program of a torch.export archive that holds several.
+    pub model_name: Option<String>,
+}
+
 /// Opens a model file, whatever its format. Reads the graph, not the weights; fills in missing shapes.
 ///
 /// # Errors
 /// If the file cannot be read or is no model that this program understands.
 pub fn open(path: &Path) -> Result<Imported, ImportError> {
+    open_with(path, &OpenOptions::default())
+}
+
+/// [`open`] with options.
+///
+/// # Errors
+/// Those of [`open`], and if a file has not what the options ask for.
+pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Imported, ImportError> {
     let unreadable = |why: String| ImportError::new(path, ImportErrorKind::Unreadable, why);
     let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => unreadable("there is no such file".into()),
@@ -71,10 +87,13 @@ pub fn open(path: &Path) -> Result<Imported, ImportError> {
         return Err(unreadable("is not a regular file".into()));
     }
     let buf = onnx::FileBuf::open(path).map_err(|e| unreadable(format!("cannot be opened: {e}")))?;
-    if let Some(why) = sniff::refuse(buf.head(), buf.stat().len) {
+    let mut imported = if sniff::is_zip(buf.head()) {
+        pt2::read(path, buf.stat().clone(), options.model_name.as_deref())?
+    } else if let Some(why) = sniff::refuse(buf.head(), buf.stat().len) {
         return Err(ImportError::new(path, ImportErrorKind::NotAModel, why));
-    }
-    let mut imported = onnx::read(path, buf)?;
+    } else {
+        onnx::read(path, buf)?
+    };
     crate::infer::infer(&mut imported.model, &mut imported.diagnostics);
     Ok(imported)
 }

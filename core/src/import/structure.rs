@@ -202,6 +202,10 @@ impl Hash {
                 self.kind(14);
                 self.text(r);
             }
+            AttrValue::Input(i) => {
+                self.kind(15);
+                self.count(*i);
+            }
         }
     }
 }

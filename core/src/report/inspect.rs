@@ -396,6 +396,7 @@ fn value_text(value: &AttrValue, depth: usize) -> String {
         AttrValue::List(_) if depth > 3 => "[…]".to_owned(),
         AttrValue::List(v) => list(v, |v| value_text(v, depth + 1)),
         AttrValue::Reference(name) => format!("@{name}"),
+        AttrValue::Input(i) => format!("input {i}"),
     }
 }
 

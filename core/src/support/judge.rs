@@ -9,7 +9,7 @@ use super::{Backend, Support, SupportMap};
 use crate::diagnostic::printable;
 use crate::dtype::DType;
 use crate::expr::Bindings;
-use crate::graph::{Graph, Node, Op, Value, ValueKind, ValueType};
+use crate::graph::{Dialect, Graph, Node, Op, Value, ValueKind, ValueType};
 use crate::model::Model;
 
 /// What the table says of an operator, an opset and an element type.
@@ -65,6 +65,11 @@ impl<'a> Judge<'a> {
     }
 
     fn alone(&mut self, graph: &'a Graph, node: &'a Node) -> Support {
+        if node.op.dialect != Dialect::Onnx {
+            let backend = printable(&self.backend.name);
+            let why = format!("the table of {backend} speaks of ONNX operators and does not say what becomes of torch ones");
+            return Support::Conditional(why.into());
+        }
         let first = node.input(0).map(|v| graph.value(v)).map(|v| (v.ty, v.dtype));
         let opset = self.model.opset_of(node);
         let key: Key = (Arc::as_ptr(&node.op).addr(), opset, first);

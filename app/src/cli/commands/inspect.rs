@@ -27,7 +27,7 @@ const SUMMARY_ROWS: usize = 20;
 /// # Errors
 /// If it cannot be opened, the selector is no good, or the output cannot be written.
 pub fn inspect(request: &InspectRequest, out: &Output) -> Result<()> {
-    let Imported { model, diagnostics } = document::import(&request.model, out)?;
+    let Imported { model, diagnostics } = document::import(&request.model, request.model_name.as_deref(), out)?;
     let model = Arc::new(model);
     let dims: Bindings = request.dims.iter().cloned().collect();
     if let Some(target) = &request.json {

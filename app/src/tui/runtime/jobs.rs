@@ -1,5 +1,6 @@
 //! Background jobs: of each kind one runs and one waits, and a newer one takes the waiting place.
 
+use recut_core::import::OpenOptions;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -153,8 +154,9 @@ pub fn execute(request: JobRequest, look: Look, token: &CancelToken, progress: &
             done(query::select(&plan, &index, &text).map(|(nodes, remark)| JobOutput::Matches { text, nodes, remark }))
         }
         JobRequest::Save { path, text, replace, model } => save(path, &text, &replace, &model),
-        JobRequest::Model { path } => {
-            done(recut_core::import::open(&path).map(|m| JobOutput::Model(Box::new(m))).map_err(|e| e.to_string()))
+        JobRequest::Model { path, program } => {
+            let options = OpenOptions { model_name: program };
+            done(recut_core::import::open_with(&path, &options).map(|m| JobOutput::Model(Box::new(m))).map_err(|e| e.to_string()))
         }
         JobRequest::Config { path, changed } => {
             if changed && !path.exists() {

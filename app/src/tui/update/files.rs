@@ -107,7 +107,8 @@ pub(super) fn changed(state: &mut State, watched: Watched, effects: &mut Vec<Eff
     match watched {
         Watched::Model => {
             let path = state.document.model().path.clone();
-            state.start(JobKind::Model, JobRequest::Model { path }, effects);
+            let program = state.document.model().program.clone();
+            state.start(JobKind::Model, JobRequest::Model { path, program }, effects);
         }
         Watched::Config => {
             let path = state.config_path.clone();

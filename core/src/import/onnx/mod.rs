@@ -64,6 +64,7 @@ pub(super) fn read(path: &Path, buf: FileBuf) -> Result<Imported, ImportError> {
             file,
             graph: main,
             modules,
+            program: None,
             stored_nodes: graph.node.len(),
             ir_version: model.ir_version,
             opsets: opsets.clone(),

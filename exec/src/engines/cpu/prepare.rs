@@ -391,7 +391,7 @@ impl Preparation<'_> {
 
     fn why_missing(&self, node: &Node, version: i64) -> String {
         if node.op.dialect != Dialect::Onnx {
-            return node.op.to_string();
+            return format!("{}, a torch operator, which this version does not run", node.op);
         }
         if !node.op.domain.is_empty() {
             return node.op.to_string();

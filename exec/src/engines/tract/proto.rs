@@ -111,6 +111,7 @@ pub(crate) fn attributes(
                 AttributeType::Graphs
             }
             AttrValue::Type(_) | AttrValue::List(_) => return Err(format!("tract cannot be given the attribute `{}`", attr.name)),
+            AttrValue::Input(_) => return Err(format!("the attribute `{}` is an argument of a torch operator", attr.name)),
             AttrValue::Reference(r) => return Err(format!("the attribute `{}` refers to `{r}`, which nothing defines", attr.name)),
         };
         p.r#type = ty as i32;

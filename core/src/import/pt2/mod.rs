@@ -1,0 +1,228 @@
+//! Reader of `torch.export` archives (`.pt2`).
+//!
+//! `archive` is the zip container, `schema` the program's JSON, `symbols`, `pytree` and `scopes` the texts inside of it,
+//! `weights` says where tensors lie (`unpickle` for those of older files), `build` makes the graph. Nothing in an archive
+//! is ever executed. Nodes keep the names, targets and arguments of the FX graph: an argument that is a value is an
+//! [`AttrValue::Input`](crate::graph::AttrValue::Input), all others are constants.
+
+mod archive;
+mod build;
+mod pytree;
+mod schema;
+mod scopes;
+mod symbols;
+#[cfg(test)]
+mod tests;
+mod unpickle;
+mod weights;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use archive::{Archive, Layout};
+use build::Builder;
+use schema::{Program, Version, Versions};
+use weights::Weights;
+
+use crate::diagnostic::{Diagnostic, Severity, printable};
+use crate::import::{ImportError, ImportErrorKind, Imported};
+use crate::model::{Format, Model};
+use crate::weights::DataFile;
+
+/// Majors of the schema that are understood, with the torch releases that write them.
+const MAJORS: std::ops::RangeInclusive<u64> = 5..=8;
+
+/// Reads the program called `asked`; else the one called `model`, or the first.
+pub(super) fn read(path: &Path, file: DataFile, asked: Option<&str>) -> Result<Imported, ImportError> {
+    let file = Arc::new(file);
+    let mut archive = Archive::open(path, file.clone())?;
+    marks(path, &mut archive)?;
+    let name = choose(path, &archive, asked)?;
+    let entry = match archive.layout {
+        Layout::Archive { .. } => archive.below_root(&format!("models/{name}.json")),
+        Layout::Legacy => "serialized_exported_program.json".to_owned(),
+    };
+    let corrupt = |why: String| ImportError::new(path, ImportErrorKind::Corrupt, why);
+    let mut text = archive.text(&entry)?.ok_or_else(|| corrupt(format!("there is no entry {}", printable(&entry))))?;
+    // torch up to 2.6 writes them; to look for them in a good file would take time for nothing.
+    if serde_json::from_slice::<Versions>(&text).is_err() {
+        quote_bare_numbers(&mut text);
+    }
+    let major = version(path, &text, &mut archive)?;
+    let program: Program<'_> = serde_json::from_slice(&text)
+        .map_err(|e| corrupt(format!("{} is no program of schema {major} that this version understands: {e}", printable(&entry))))?;
+
+    let mut diagnostics = Vec::new();
+    let programs = archive.programs();
+    if programs.len() > 1 && asked.is_none() {
+        let names: Vec<_> = programs.iter().take(16).map(|p| printable(p)).collect();
+        let message = format!(
+            "the archive holds {} programs ({}); this is {}, choose with --model-name",
+            programs.len(),
+            names.join(", "),
+            printable(&name)
+        );
+        diagnostics.push(Diagnostic::new(Severity::Info, "several_programs", message));
+    }
+    let weights = match archive.layout {
+        Layout::Archive { .. } => {
+            let mut weights = Weights::read(&mut archive, &name, &mut diagnostics)?;
+            for kind in ["weights", "constants"] {
+                // torch 2.8.
+                let entry = archive.below_root(&format!("data/{kind}/{name}.pt"));
+                weights.read_pickled(&mut archive, &entry, &mut diagnostics);
+            }
+            weights
+        }
+        Layout::Legacy => {
+            let mut weights = Weights::default();
+            for entry in ["serialized_state_dict.pt", "serialized_constants.pt"] {
+                weights.read_pickled(&mut archive, entry, &mut diagnostics);
+            }
+            weights
+        }
+    };
+    let module = &program.graph_module;
+    let mut builder = Builder::new();
+    // Uncalled containers and aliases have no node that names them.
+    for call in module.module_call_graph.iter().flatten().filter(|c| !c.fqn.is_empty()) {
+        builder.scopes.tree.module(&call.fqn, None);
+    }
+    let signature = module.module_call_graph.iter().flatten().find(|c| c.fqn.is_empty()).and_then(|c| c.signature.as_ref());
+    let user_inputs = signature.and_then(|s| {
+        let names: Vec<&str> = s.forward_arg_names.iter().flatten().map(|n| &**n).collect();
+        pytree::input_paths(s.in_spec.as_ref()?, &names)
+    });
+    let graph = builder
+        .main(module, &weights, &user_inputs.unwrap_or_default())
+        .map_err(|why| ImportError::new(path, ImportErrorKind::InvalidGraph, why))?;
+    let modules = builder.scopes.tree.finish(graph.nodes().iter().map(|n| n.module));
+    diagnostics.append(&mut builder.diagnostics);
+
+    let text_of = |t: &Option<schema::Text<'_>>| t.as_deref().unwrap_or("").to_owned();
+    let verifiers: Vec<&str> = program.verifiers.iter().flatten().chain(&program.dialect).map(|t| &**t).collect();
+    let mut metadata = vec![("dialect".to_owned(), verifiers.join(", "))];
+    for (symbol, range) in program.range_constraints.iter().flatten() {
+        let bound = |b: Option<schema::Number>, none: &str| b.map_or_else(|| none.to_owned(), |b| b.0.to_string());
+        let range = format!("{} to {}", bound(range.min_val, "-inf"), bound(range.max_val, "inf"));
+        metadata.push((format!("range of {}", &**symbol), range));
+    }
+    let torch = text_of(&program.torch_version);
+    Ok(Imported {
+        model: Model {
+            format: Format::Pt2,
+            path: path.to_owned(),
+            file,
+            program: Some(name),
+            stored_nodes: module.graph.nodes.len(),
+            graph,
+            modules,
+            ir_version: None,
+            opsets: IndexMap::new(),
+            producer: if torch.is_empty() { "torch.export".to_owned() } else { format!("torch {torch}") },
+            metadata,
+        },
+        diagnostics,
+    })
+}
+
+/// What the archive says of itself: its kind, and the byte order of its tensors.
+fn marks(path: &Path, archive: &mut Archive) -> Result<(), ImportError> {
+    let refuse = |why: String| Err(ImportError::new(path, ImportErrorKind::NotAModel, why));
+    let mut mark = |name: &str| -> Result<Option<String>, ImportError> {
+        let text = archive.text(&archive.below_root(name))?;
+        Ok(text.map(|t| String::from_utf8_lossy(&t).trim().to_owned()))
+    };
+    if let Some(format) = mark("archive_format")?
+        && format != "pt2"
+    {
+        return refuse(format!("its archive_format is {}, not pt2", printable(&format)));
+    }
+    match mark("byteorder")? {
+        Some(order) if order != "little" => refuse(format!(
+            "its byteorder is {}, and tensors are read as little-endian: save it on a little-endian machine",
+            printable(&order)
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Which of the programs is meant.
+fn choose(path: &Path, archive: &Archive, name: Option<&str>) -> Result<String, ImportError> {
+    let refuse = |why: String| ImportError::new(path, ImportErrorKind::NotAModel, why);
+    let programs = archive.programs();
+    let list = || programs.iter().take(16).map(|p| printable(p)).collect::<Vec<_>>().join(", ");
+    match (name, programs.as_slice()) {
+        (_, []) => Err(refuse(
+            "the archive holds no program (models/*.json): it may be a compiled package, which cannot be opened; save the ExportedProgram with torch.export.save".to_owned(),
+        )),
+        (Some(name), all) if all.iter().any(|p| p == name) => Ok(name.to_owned()),
+        (Some(name), _) => Err(refuse(format!("there is no program {} in the archive; it holds {}", printable(name), list()))),
+        (None, [only]) => Ok(only.clone()),
+        // Several: the one with the name that torch gives by itself, else the first.
+        (None, all) => Ok(all.iter().find(|p| *p == "model").unwrap_or(&all[0]).clone()),
+    }
+}
+
+/// The schema's major, if it is one that is understood.
+fn version(path: &Path, text: &[u8], archive: &mut Archive) -> Result<u64, ImportError> {
+    let unsupported = |found: String| {
+        let why = format!(
+            "it is of schema {found}, and this version reads {} to {} (torch 2.3 and newer): export the model again with a torch release of that range",
+            MAJORS.start(),
+            MAJORS.end()
+        );
+        ImportError::new(path, ImportErrorKind::NotAModel, why)
+    };
+    // torch 2.1 and 2.2 keep a plain number in an entry of its own.
+    if let Layout::Legacy = archive.layout
+        && let Some(number) = archive.text("version")?
+        && let Some(major) = std::str::from_utf8(&number).ok().and_then(|t| t.trim().split('.').next()?.parse::<u64>().ok())
+        && !MAJORS.contains(&major)
+    {
+        return Err(unsupported(major.to_string()));
+    }
+    let versions: Versions = serde_json::from_slice(text)
+        .map_err(|e| ImportError::new(path, ImportErrorKind::Corrupt, format!("the program is no JSON with a schema_version: {e}")))?;
+    match versions.schema_version {
+        Version::Pair { major, .. } if MAJORS.contains(&major) => Ok(major),
+        Version::Pair { major, minor } => Err(unsupported(format!("{major}.{minor}"))),
+        Version::Plain(major) => Err(unsupported(major.to_string())),
+    }
+}
+
+/// Makes texts of the bare `Infinity`, `-Infinity` and `NaN` that torch up to 2.6 writes, which are no JSON.
+fn quote_bare_numbers(text: &mut Vec<u8>) {
+    let bare = |at: usize| [&b"-Infinity"[..], b"Infinity", b"NaN"].into_iter().find(|w| text[at..].starts_with(w));
+    let (mut found, mut at, mut inside) = (Vec::new(), 0, false);
+    while at < text.len() {
+        match text[at] {
+            b'\\' if inside => at += 1,
+            b'"' => inside = !inside,
+            b'-' | b'I' | b'N' if !inside => {
+                if let Some(word) = bare(at) {
+                    found.push((at, word.len()));
+                    at += word.len() - 1;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    if found.is_empty() {
+        return;
+    }
+    let mut quoted = Vec::with_capacity(text.len() + 2 * found.len());
+    let mut from = 0;
+    for (at, len) in found {
+        quoted.extend_from_slice(&text[from..at]);
+        quoted.push(b'"');
+        quoted.extend_from_slice(&text[at..at + len]);
+        quoted.push(b'"');
+        from = at + len;
+    }
+    quoted.extend_from_slice(&text[from..]);
+    *text = quoted;
+}

@@ -1,0 +1,159 @@
+//! Real archives of several torch releases.
+
+use std::path::{Path, PathBuf};
+
+use super::super::{ImportErrorKind, OpenOptions, open, open_with};
+use crate::graph::{AttrValue, Dialect, ValueKind, ValueType};
+use crate::import::Imported;
+use crate::model::Model;
+use crate::weights::Storage;
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(name)
+}
+
+fn model(name: &str) -> Model {
+    open(&sample(name)).unwrap().model
+}
+
+/// The bytes of the weight called `name` as `f32` numbers, in storage order.
+fn weight(m: &Model, name: &str) -> Vec<f32> {
+    let v = m.graph.values().iter().find(|v| &*v.name == name).unwrap_or_else(|| panic!("no {name}"));
+    let bytes = v.weight().unwrap().read().unwrap();
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+#[test]
+fn nodes_keep_name_target_arguments_module_and_source() {
+    let m = model("tiny_cnn.pt2");
+    assert_eq!((m.graph.nodes().len(), m.graph.inputs().len(), m.graph.outputs().len()), (30, 1, 1));
+    let node = m.graph.node(m.graph.find_node("conv2d").unwrap());
+    assert_eq!((node.op.dialect, node.op.to_string().as_str()), (Dialect::Aten, "aten.conv2d.default"));
+    let conv = m.modules.module(node.module);
+    assert_eq!((&*conv.path, conv.class.as_deref()), ("conv1", Some("torch.nn.modules.conv.Conv2d")));
+    assert_eq!(node.attr("input"), Some(&AttrValue::Input(0)));
+    assert_eq!(node.ints("stride"), Some(&[2, 2][..]));
+    assert!(node.stack_trace.as_deref().unwrap().contains("in forward"));
+    let input = m.graph.value(m.graph.inputs()[0]);
+    assert_eq!((&*input.name, input.shape.to_string().as_str()), ("x", "[2,3,32,32]"));
+}
+
+#[test]
+fn symbolic_sizes_are_dimensions_and_scalars_no_tensors() {
+    let m = model("tiny_dynamic.pt2");
+    assert_eq!(m.graph.value(m.graph.inputs()[0]).shape.to_string(), "[s77,s27,12]");
+    let mul = m.graph.value(m.graph.find_value("mul").unwrap());
+    assert_eq!(mul.ty, ValueType::Scalar);
+    let reshape = m.graph.node(m.graph.find_node("reshape").unwrap());
+    assert_eq!(m.graph.value(reshape.outputs[0].unwrap()).shape.to_string(), "[s27*s77,16]");
+    let AttrValue::List(shape) = reshape.attr("shape").unwrap() else { panic!("{:?}", reshape.attr("shape")) };
+    assert_eq!(**shape, [AttrValue::Input(1), AttrValue::Int(16)]);
+    assert!(m.metadata.iter().any(|(k, v)| k == "range of s77" && v == "1 to 64"), "{:?}", m.metadata);
+}
+
+#[test]
+fn in_place_results_are_new_values_and_changed_state_is_returned() {
+    let m = model("tiny_edge.pt2");
+    let names: Vec<&str> = m.graph.outputs().iter().map(|&v| &*m.graph.value(v).name).collect();
+    assert_eq!(names, ["add_3", "sum_2", "output_3", "add_"], "None is no data; the step count comes last");
+    let ValueKind::Initializer(two) = &m.graph.value(m.graph.outputs()[2]).kind else { panic!("not a constant") };
+    assert_eq!(two.read().unwrap(), 2i64.to_le_bytes());
+    let inputs: Vec<&str> = m.graph.inputs().iter().map(|&v| &*m.graph.value(v).name).collect();
+    assert_eq!(inputs, ["x", "opts.bias"], "pytree paths");
+    // The functional form of the same model returns the same.
+    let d = model("tiny_edge_decomp.pt2");
+    assert_eq!(d.graph.outputs().len(), 4);
+    assert_eq!(&*d.graph.value(d.graph.outputs()[3]).name, "add", "mutations are stored first and returned last");
+}
+
+#[test]
+fn weights_are_views_of_storages() {
+    let m = model("tiny_edge.pt2");
+    let by_name = |name: &str| m.graph.values().iter().find(|v| &*v.name == name).unwrap().weight().unwrap().clone();
+    assert_eq!(by_name("transposed").strides.as_deref(), Some(&[1, 8][..]));
+    let row = by_name("row");
+    assert_eq!((row.strides.is_none(), &*row.shape), (true, &[8][..]));
+    let Storage::File { len, .. } = row.storage else { panic!("{row:?}") };
+    assert_eq!(len, 32, "a row of a larger storage");
+    assert_eq!(by_name("empty").elements(), 0);
+}
+
+#[test]
+fn nested_graphs_are_bodies_whose_inputs_are_the_operands() {
+    let m = model("tiny_cond.pt2");
+    let cond = m.graph.nodes().iter().find(|n| &*n.op.name == "cond").unwrap();
+    assert_eq!(cond.op.to_string(), "higher_order.cond");
+    assert_eq!(cond.bodies.len(), 2);
+    assert_eq!((cond.attr("arg1"), cond.attr("arg2")), (Some(&AttrValue::Body(0)), Some(&AttrValue::Body(1))));
+    let body = &cond.bodies[0].graph;
+    assert_eq!(body.inputs().len() + 1, cond.inputs.len(), "the predicate is no operand");
+    assert!(body.nodes().iter().any(|n| &*n.op.name == "relu"));
+    assert_eq!(model("tiny_while.pt2").graph.nodes()[1].bodies.len(), 2);
+}
+
+#[test]
+fn calls_of_a_shared_module_are_told_apart() {
+    let m = model("tiny_repeat.pt2");
+    let calls = |path: &str| {
+        let module = m.modules.find(path).unwrap();
+        m.graph.nodes().iter().filter(|n| n.module == module).map(|n| n.call).collect::<Vec<_>>()
+    };
+    assert_eq!(calls("block.0"), [Some(0), Some(1)]);
+    assert_eq!(calls("alias.0"), [None], "called once");
+    assert!(m.modules.find("dict.a-b").is_some());
+}
+
+#[test]
+fn several_programs_are_offered_by_name() {
+    let open_named = |name: Option<&str>| open_with(&sample("tiny_two.pt2"), &OpenOptions { model_name: name.map(str::to_owned) });
+    let first = open_named(None).unwrap();
+    assert_eq!(first.model.program.as_deref(), Some("first"));
+    assert!(first.diagnostics.iter().any(|d| d.code == "several_programs" && d.message.contains("second")), "{:?}", first.diagnostics);
+    assert_eq!(open_named(Some("second")).unwrap().model.program.as_deref(), Some("second"));
+    let e = open_named(Some("third")).unwrap_err();
+    assert!(e.message.contains("first, second"), "{e}");
+}
+
+#[test]
+fn pickled_weights_of_older_releases_are_read_without_loading_anything() {
+    let old = model("old_cnn_2.8.0.pt2");
+    let weights = old.graph.values().iter().filter_map(|v| v.weight());
+    for w in weights {
+        assert!(matches!(w.storage, Storage::File { .. }), "{w:?}");
+        assert_eq!(w.read().unwrap().len() as u64, w.byte_len());
+    }
+    let older = open(&sample("old_misc_2.4.1.pt2")).unwrap();
+    assert!(older.diagnostics.iter().all(|d| !d.code.starts_with("weight")), "{:?}", older.diagnostics);
+    let bias = weight(&older.model, "lin.bias");
+    assert!(!bias.is_empty() && bias.iter().all(|x| x.is_finite() && x.abs() < 10.0), "{bias:?}");
+}
+
+#[test]
+fn what_cannot_be_read_says_which_version_or_entry() {
+    let e = open(&sample("old_cnn_2.1.2.pt2")).unwrap_err();
+    assert_eq!(e.kind, ImportErrorKind::NotAModel);
+    assert!(e.message.contains("schema 1") && e.message.contains("5 to 8"), "{e}");
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = std::fs::read(sample("tiny_cond.pt2")).unwrap();
+    for end in [0, 4, 30, 1000, bytes.len() / 2, bytes.len() - 1] {
+        let path = dir.path().join("cut.pt2");
+        std::fs::write(&path, &bytes[..end]).unwrap();
+        assert!(open(&path).is_err(), "cut at {end}");
+    }
+    // Any byte may be wrong: an error or a model, and no panic.
+    for at in (0..bytes.len()).step_by(211) {
+        let mut b = bytes.clone();
+        b[at] ^= 0x5a;
+        let path = dir.path().join("bad.pt2");
+        std::fs::write(&path, &b).unwrap();
+        let _: Result<Imported, _> = open(&path);
+    }
+}
+
+#[test]
+fn bare_infinities_become_texts_only_outside_of_texts() {
+    let mut text = br#"{"a": -Infinity, "b\\": [NaN, Infinity], "Infinity": "a \" NaN"}"#.to_vec();
+    super::quote_bare_numbers(&mut text);
+    let v: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!((&v["a"], &v["Infinity"]), (&"-Infinity".into(), &"a \" NaN".into()));
+}
