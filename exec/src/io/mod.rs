@@ -141,23 +141,47 @@ pub fn save_npy(path: &Path, t: &Tensor) -> Result<(), ArrayError> {
     })
 }
 
-/// Writes to a temporary file beside `path` and puts it there.
+/// Writes to a temporary file beside `path` and puts it there. A link stays one; a device or pipe is written to and never
+/// replaced.
 fn replace(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<(), ArrayError> {
-    let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let fail = |e: std::io::Error| ArrayError::writing(path, e);
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if std::fs::metadata(&target).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        let mut file = std::fs::OpenOptions::new().write(true).open(&target).map_err(fail)?;
+        return write(&mut file).map_err(fail);
+    }
+    let dir = target.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     // Like any file a program makes, and not private as temporary files are.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.prefix(".recut-").tempfile_in(dir).map_err(fail)?;
     write(file.as_file_mut()).map_err(fail)?;
-    file.persist(path).map_err(|e| fail(e.error))?;
+    file.persist(&target).map_err(|e| fail(e.error))?;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn links_stay_links_and_devices_devices() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let arrays = Arrays::from([("x".to_owned(), Tensor::from_slice(&[2], &[1.0f32, 2.0]).unwrap())]);
+        std::fs::write(path("real.npz"), "old").unwrap();
+        std::os::unix::fs::symlink("real.npz", path("link.npz")).unwrap();
+        save_npz(&path("link.npz"), &arrays).unwrap();
+        assert!(std::fs::symlink_metadata(path("link.npz")).unwrap().file_type().is_symlink());
+        assert_eq!(load_arrays(&path("real.npz")).unwrap().len(), 1);
+        // Through a link, so that a fault would hit the link and not the device.
+        std::os::unix::fs::symlink("/dev/null", path("null.npz")).unwrap();
+        let _ = save_npz(&path("null.npz"), &arrays);
+        assert!(std::fs::symlink_metadata(path("null.npz")).unwrap().file_type().is_symlink());
+        assert!(!std::fs::metadata(path("null.npz")).unwrap().is_file());
+    }
 
     #[test]
     fn npz_survives_the_disk_and_broken_ones_are_errors() {

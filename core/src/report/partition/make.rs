@@ -172,8 +172,7 @@ impl Making<'_> {
                 name: p.partitions[i].name(),
                 kind: p.partitions[i].kind,
                 wrap: wrap.map(|w| w.id.to_string()),
-                wrap_op: wrap
-                    .map(|w| self.input.config.definitions.get(&*w.definition).map_or_else(|| w.definition.to_string(), |d| d.op.clone())),
+                wrap_name: wrap.map(|w| w.definition.to_string()),
                 ops: nodes.len(),
                 compute_ops: nodes.iter().filter(|&&n| is_compute(&model.graph.node(n).op)).count(),
                 bytes_in: self.sum(&inputs),

@@ -140,9 +140,9 @@ pub struct PartitionInfo {
     /// Id of the opaque node, where it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrap: Option<String>,
-    /// Operator type of the opaque node, where it is one.
+    /// Name of the opaque op (the key of its definition in the config), where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wrap_op: Option<String>,
+    pub wrap_name: Option<String>,
     /// Stable ids of its nodes, in topological order.
     pub nodes: Vec<String>,
     /// Number of nodes.

@@ -105,8 +105,8 @@ impl Text {
         if r.partitions.is_empty() {
             return;
         }
-        let name = |p: &PartitionInfo| match (&p.wrap, &p.wrap_op) {
-            (Some(id), Some(op)) => format!("{} {} ({})", p.name, printable(op), printable(id)),
+        let name = |p: &PartitionInfo| match (&p.wrap, &p.wrap_name) {
+            (Some(id), Some(name)) => format!("{} {} ({})", p.name, printable(name), printable(id)),
             _ => p.name.clone(),
         };
         let names: Vec<String> = r.partitions.iter().take(MOST_PARTITIONS).map(name).collect();
