@@ -1,11 +1,14 @@
 //! The real program in a pseudo-terminal that answers no query: first frame, keys, saving, resizing, leaving.
 
+#[path = "pty_command.rs"]
+mod pty_command;
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use portable_pty::{Child, MasterPty, PtySize, native_pty_system};
 
 /// Silence after which the app is nudged.
 const NUDGE: Duration = Duration::from_millis(700);
@@ -29,16 +32,7 @@ impl Session {
     fn open(model: &Path, home: &Path, cols: u16, rows: u16) -> Self {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_recut"));
-        command.arg(model);
-        for (name, value) in [("TERM", "xterm-256color"), ("COLORTERM", "truecolor"), ("LANG", "C.UTF-8")] {
-            command.env(name, value);
-        }
-        command.env_remove("NO_COLOR");
-        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"] {
-            command.env(name, home);
-        }
-        let child = pair.slave.spawn_command(command).unwrap();
+        let child = pair.slave.spawn_command(pty_command::recut(model, home)).unwrap();
         drop(pair.slave);
         let mut reader = pair.master.try_clone_reader().unwrap();
         let (tx, output) = channel();

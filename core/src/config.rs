@@ -9,8 +9,8 @@ mod positions;
 mod save;
 
 pub use fingerprint::graph_sha256;
-pub use load::{ConfigError, ConfigErrorKind, FieldError, MAX_THREADS};
-pub use save::{config_schema, write_atomically};
+pub use load::{ConfigError, ConfigErrorKind, FieldError, MAX_BYTES, MAX_THREADS};
+pub use save::config_schema;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;

@@ -90,6 +90,12 @@ pub fn printable(name: &str) -> std::borrow::Cow<'_, str> {
     out.into()
 }
 
+/// A path as messages show it.
+#[must_use]
+pub fn printable_path(path: &std::path::Path) -> String {
+    printable(&path.display().to_string()).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

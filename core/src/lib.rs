@@ -11,6 +11,7 @@ pub mod document;
 pub mod dtype;
 pub mod export;
 pub mod expr;
+pub mod files;
 pub mod graph;
 mod hash;
 pub mod import;

@@ -1,6 +1,6 @@
 //! A whole model: its main graph, modules and what the file says about itself.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -74,9 +74,15 @@ impl Model {
         node.opset.or_else(|| self.opset(&node.op.domain))
     }
 
-    /// Every file that the model is made of, without duplicates: its own first, then those that hold its weights.
+    /// Whether this is a file that the model is made of: its own, or one that holds weights. Links are followed.
     #[must_use]
-    pub fn files(&self) -> Vec<Arc<DataFile>> {
+    pub fn holds(&self, path: &Path) -> bool {
+        let Ok(target) = std::fs::canonicalize(path) else { return false };
+        self.files().iter().any(|f| std::fs::canonicalize(&f.path).is_ok_and(|f| f == target))
+    }
+
+    /// Every file that the model is made of, without duplicates: its own first, then those that hold its weights.
+    fn files(&self) -> Vec<Arc<DataFile>> {
         let mut files = vec![self.file.clone()];
         let mut add = |w: &WeightRef| {
             if let Storage::File { file, .. } = &w.storage

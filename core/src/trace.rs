@@ -30,6 +30,12 @@ pub fn innermost(trace: &str) -> Frame {
     Frame { place, code: lines.get(at + 1).filter(|l| !is_frame(l)).map(ToString::to_string) }
 }
 
+/// [`Frame::place`] of [`innermost`], where there is one: what reports say of a node's source.
+#[must_use]
+pub fn place(trace: &str) -> Option<String> {
+    Some(innermost(trace).place).filter(|p| !p.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use portable_pty::{PtySize, native_pty_system};
 
+use super::pty_command;
 use super::table::{Line, Spread, Table, Unit};
 
 /// Columns and rows.
@@ -60,15 +61,7 @@ fn first_frame(model: &Path) -> Result<(Duration, u64), String> {
     let home = tempfile::tempdir().map_err(|e| e.to_string())?;
     let size = PtySize { rows: SIZE.1, cols: SIZE.0, pixel_width: 0, pixel_height: 0 };
     let pair = native_pty_system().openpty(size).map_err(|e| e.to_string())?;
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_recut"));
-    command.arg(model);
-    for (name, value) in [("TERM", "xterm-256color"), ("COLORTERM", "truecolor"), ("LANG", "C.UTF-8")] {
-        command.env(name, value);
-    }
-    command.env_remove("NO_COLOR");
-    for name in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"] {
-        command.env(name, home.path());
-    }
+    let command = pty_command::recut(model, home.path());
     let mut reader = pair.master.try_clone_reader().map_err(|e| e.to_string())?;
     let begin = Instant::now();
     let mut child = pair.slave.spawn_command(command).map_err(|e| e.to_string())?;

@@ -5,6 +5,8 @@
 mod first_frame;
 mod marking;
 mod own_models;
+#[path = "../../../tests/pty_command.rs"]
+mod pty_command;
 mod table;
 mod timing;
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use recut::theme::Theme;
-use recut::tui::keymap::Keymap;
 use recut::tui::lanes::{Folds, Lanes, Wiring};
 use recut::tui::snapshot::settle;
 use recut::tui::update::update;
@@ -56,20 +55,7 @@ pub(crate) fn measure(mut document: Document, table: &mut Table) {
     table.line(&own("lane layout, nothing folded", Some(5.0), layout));
     drop(lanes);
 
-    let setup = Setup {
-        document,
-        config_path: None,
-        config_content: None,
-        outside: Vec::new(),
-        greeting: None,
-        recovery_path: None,
-        recovered: Vec::new(),
-        theme: Theme::built_in("dark"),
-        keymap: Keymap::default(),
-        warnings: Vec::new(),
-        size: (200, 60),
-    };
-    let (mut state, effects) = State::new(setup);
+    let (mut state, effects) = State::new(Setup::of(document, Theme::built_in("dark"), (200, 60)));
     settle(&mut state, effects, Default::default());
     state.cursor = state.lanes.rows().len() / 2;
     let mark = times(20, || drop(update(&mut state, Msg::Key(Key::char('t')))));

@@ -155,9 +155,10 @@ fn run_config(from: &RunConfig, r: &RunRequest) -> RunConfig {
 /// # Errors
 /// A usage error that names the option.
 pub fn guard_model_files(document: &Document, outputs: &[(&str, &Path)]) -> Result<()> {
-    let model_files = document.model().files();
-    let reads: Vec<(&str, &Path)> = model_files.iter().map(|f| ("model or its weights", f.path.as_path())).collect();
-    outputs.iter().try_for_each(|(option, path)| files::refuse_overwriting(option, path, &reads))
+    match outputs.iter().find(|(_, path)| document.model().holds(path)) {
+        Some((option, path)) => Err(files::overwriting(option, path, "model or its weights")),
+        None => Ok(()),
+    }
 }
 
 /// Saves the config with the marks; an older file of that name is replaced.

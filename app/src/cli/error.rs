@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use recut_core::diagnostic::{Diagnostic, printable};
+use recut_core::diagnostic::Diagnostic;
+pub use recut_core::diagnostic::printable_path as show;
 use recut_core::document::DocumentError;
 use recut_core::import::{ImportError, ImportErrorKind};
 use recut_core::select::SelectError;
@@ -102,12 +103,6 @@ impl CliError {
         };
         Self::new(Exit::NotThere, format!("cannot write the {what} {path}: {hint}"))
     }
-}
-
-/// A path as messages show it.
-#[must_use]
-pub fn show(path: &Path) -> String {
-    printable(&path.display().to_string()).into_owned()
 }
 
 impl From<ImportError> for CliError {

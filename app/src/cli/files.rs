@@ -1,79 +1,21 @@
 //! Output files: written under a temporary name beside the target and renamed, so that nothing is ever half-written.
 
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::path::Path;
 
 use super::error::{CliError, Result, show};
-
-/// Temporary files that exist now: an interrupted process removes them before it ends.
-static PENDING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-/// Removes what interrupted writers leave behind.
-pub fn remove_pending() {
-    let pending = std::mem::take(&mut *PENDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-    for path in pending {
-        // It may have been renamed or removed in the meantime.
-        let _ = std::fs::remove_file(path);
-    }
-}
-
-/// Takes a path off the list when the writer is done with it, whichever way.
-struct Pending(PathBuf);
-
-impl Pending {
-    fn new(path: &Path) -> Self {
-        PENDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(path.to_owned());
-        Self(path.to_owned())
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        PENDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner).retain(|p| *p != self.0);
-    }
-}
 
 /// Writes a file as a whole or not at all. `what` names it in messages (`report`).
 ///
 /// # Errors
 /// If it cannot be written; then an older file of that name is untouched.
 pub fn write(what: &str, path: &Path, f: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
-    write_inner(path, f).map_err(|e| CliError::write(what, path, &e))
-}
-
-fn write_inner(path: &Path, f: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<()> {
-    // A link is followed, so that it stays one; a pipe or device cannot be renamed over.
-    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if let Ok(meta) = std::fs::metadata(&target) {
-        if meta.is_dir() {
-            return Err(std::io::Error::other("it is a directory; name a file in it"));
-        }
-        if !meta.is_file() {
-            let mut w = BufWriter::new(std::fs::OpenOptions::new().write(true).open(&target)?);
-            f(&mut w)?;
-            return w.flush();
-        }
-        if meta.permissions().readonly() {
-            return Err(std::io::ErrorKind::PermissionDenied.into());
-        }
-    }
-    let dir = target.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".recut-").suffix(".tmp");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // As any new file: the umask takes away from it.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let temp = builder.tempfile_in(dir)?;
-    let _pending = Pending::new(temp.path());
-    let mut w = BufWriter::new(temp);
-    f(&mut w)?;
-    let temp = w.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-    temp.persist(&target).map_err(|e| e.error)?;
-    Ok(())
+    let written = recut_core::files::replace(path, |file| {
+        let mut w = BufWriter::new(file);
+        f(&mut w)?;
+        w.flush()
+    });
+    written.map_err(|e| CliError::write(what, path, &e))
 }
 
 /// Refuses to write over something that the same command reads.
@@ -84,13 +26,16 @@ pub fn refuse_overwriting(option: &str, output: &Path, inputs: &[(&str, &Path)])
     let Ok(target) = std::fs::canonicalize(output) else { return Ok(()) };
     for (what, input) in inputs {
         if std::fs::canonicalize(input).is_ok_and(|i| i == target) {
-            return Err(CliError::usage(format!(
-                "{option} {} would overwrite the {what} that this command reads; give another file name",
-                show(output)
-            )));
+            return Err(overwriting(option, output, what));
         }
     }
     Ok(())
+}
+
+/// What is said of an output that would replace `what`.
+#[must_use]
+pub fn overwriting(option: &str, output: &Path, what: &str) -> CliError {
+    CliError::usage(format!("{option} {} would overwrite the {what} that this command reads; give another file name", show(output)))
 }
 
 /// Refuses two outputs of one command in one file: the later would replace the earlier.

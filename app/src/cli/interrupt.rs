@@ -9,7 +9,6 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::error::{CliError, Exit, Result};
-use super::files;
 
 /// How long a command may take to stop by itself after it was asked.
 const GRACE: Duration = Duration::from_secs(2);
@@ -106,7 +105,7 @@ fn stop(cancel: &CancelToken, done: &Receiver<Result<()>>, signal: &Receiver<i32
         default(GRACE) => {}
     }
     if matches!(done.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout)) {
-        files::remove_pending();
+        recut_core::files::remove_pending();
     }
 }
 

@@ -31,7 +31,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let cli = match command.try_get_matches_from(&args).and_then(|m| args::Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(e) => {
-            let meant = if e.use_stderr() { request::hint(&args).or_else(|| request::run_option_hint(&args)) } else { None };
+            let meant = if e.use_stderr() { request::command_hint(&args).or_else(|| request::run_option_hint(&args)) } else { None };
             let Some(meant) = meant else { return clap_exit(&e) };
             let out = Output::new(colors, false);
             out.error(&meant);

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::CommandFactory;
 use recut_core::config::Strategy;
 use recut_core::diagnostic::printable;
 use recut_core::document::MarkList;
@@ -211,7 +212,7 @@ pub struct DoctorRequest {
 pub fn expand_run_flag(mut args: Vec<OsString>) -> Vec<OsString> {
     let end = args.iter().position(|a| a == "--").unwrap_or(args.len());
     let Some(at) = args[..end].iter().position(|a| a == "--run") else { return args };
-    if args[1..at].iter().any(|a| COMMANDS.iter().any(|k| a == k)) {
+    if args[1..at].iter().any(|a| commands().iter().any(|k| a == k.as_str())) {
         return args;
     }
     args.remove(at);
@@ -261,36 +262,40 @@ fn needed(model: Option<PathBuf>, command: &str) -> Result<PathBuf> {
 }
 
 /// Words that clap takes for a command.
-pub const COMMANDS: [&str; 9] = ["run", "inspect", "partition", "snapshot", "doctor", "schema", "completions", "man", "help"];
-
-/// What was probably meant, where clap sees only that something is too much: a mistyped command, or an option of
-/// `recut run` without it.
-#[must_use]
-pub fn hint(args: &[OsString]) -> Option<String> {
-    let words: Vec<&str> = args.iter().skip(1).take_while(|a| *a != "--").filter_map(|a| a.to_str()).collect();
-    if words.iter().any(|w| COMMANDS.contains(w) || *w == "--run") {
-        return None;
-    }
-    let first = words.first().filter(|w| !w.starts_with('-') && !Path::new(w).exists())?;
-    if words.len() > 1 && !first.contains(['.', '/', '\\']) {
-        let (distance, near) = COMMANDS.iter().map(|c| (strsim::damerau_levenshtein(first, c), *c)).min()?;
-        return Some(match distance {
-            0..=2 => format!("there is no command `{}`; did you mean `recut {near}`?", printable(first)),
-            _ => format!("there is no command and no file `{}`; the commands are {}", printable(first), COMMANDS.join(", ")),
-        });
-    }
-    None
+fn commands() -> Vec<String> {
+    let defined = Cli::command();
+    defined.get_subcommands().map(|c| c.get_name().to_owned()).chain(["help".to_owned()]).collect()
 }
 
-/// That an option belongs to `recut run`, if it does and `recut run` was not asked for.
-#[must_use]
-pub fn run_option_hint(args: &[OsString]) -> Option<String> {
-    use clap::CommandFactory;
+/// The words of a line that asks for the app.
+fn words_for_the_app(args: &[OsString]) -> Option<Vec<&str>> {
     let words: Vec<&str> = args.iter().skip(1).take_while(|a| *a != "--").filter_map(|a| a.to_str()).collect();
-    if words.iter().any(|w| COMMANDS.contains(w) || *w == "--run") {
+    let commands = commands();
+    let other = words.iter().any(|w| *w == "--run" || commands.iter().any(|c| c == w));
+    (!other).then_some(words)
+}
+
+/// The command that was probably meant, where the first word is neither one nor a file.
+#[must_use]
+pub fn command_hint(args: &[OsString]) -> Option<String> {
+    let words = words_for_the_app(args)?;
+    let first = words.first().filter(|w| !w.starts_with('-') && !w.contains(['.', '/', '\\']) && !Path::new(w).exists())?;
+    if words.len() < 2 {
         return None;
     }
-    let app = args::Cli::command();
+    let commands = commands();
+    let (distance, near) = commands.iter().map(|c| (strsim::damerau_levenshtein(first, c), c)).min()?;
+    Some(match distance {
+        0..=2 => format!("there is no command `{}`; did you mean `recut {near}`?", printable(first)),
+        _ => format!("there is no command and no file `{}`; the commands are {}", printable(first), commands.join(", ")),
+    })
+}
+
+/// That an option belongs to `recut run`, if it does and the app was asked for.
+#[must_use]
+pub fn run_option_hint(args: &[OsString]) -> Option<String> {
+    let words = words_for_the_app(args)?;
+    let app = Cli::command();
     let run = app.find_subcommand("run")?;
     let has = |c: &clap::Command, long: &str| c.get_arguments().any(|a| a.get_long() == Some(long));
     let long = |w: &&str| w.strip_prefix("--").map(|l| l.split('=').next().unwrap_or(l).to_owned());
@@ -593,7 +598,7 @@ impl SnapshotRequest {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, Parser};
+    use clap::Parser;
 
     use super::*;
 
@@ -627,9 +632,9 @@ mod tests {
     #[test]
     fn clap_errors_get_the_hint_that_helps() {
         let args = |line: &str| -> Vec<OsString> { line.split_whitespace().map(OsString::from).collect() };
-        assert!(hint(&args("recut inpsect m.onnx")).unwrap().contains("did you mean `recut inspect`"));
-        assert!(hint(&args("recut frobnicate m.onnx")).unwrap().contains("the commands are run, inspect"));
-        assert_eq!(hint(&args("recut m.onnx --config c.json")), None);
+        assert!(command_hint(&args("recut inpsect m.onnx")).unwrap().contains("did you mean `recut inspect`"));
+        assert!(command_hint(&args("recut frobnicate m.onnx")).unwrap().contains("the commands are run, inspect"));
+        assert_eq!(command_hint(&args("recut m.onnx --config c.json")), None);
         assert!(run_option_hint(&args("recut m.onnx --repeat 5")).unwrap().contains("`recut --run MODEL --repeat …`"));
         assert_eq!(run_option_hint(&args("recut m.onnx --config c.json")), None);
         assert_eq!(run_option_hint(&args("recut --run m.onnx --repeat x")), None);

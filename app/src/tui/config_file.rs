@@ -4,15 +4,13 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use recut_core::config::{PartitionConfig, write_atomically};
-use recut_core::diagnostic::printable;
+use recut_core::config::{MAX_BYTES, PartitionConfig};
+use recut_core::diagnostic::{printable, printable_path};
+use recut_core::files::write_durably;
 use recut_core::model::Model;
 
 /// The bytes of a config file, by which a change on disk is noticed.
 pub type Content = Arc<[u8]>;
-
-/// Largest file whose bytes are kept: no config is larger.
-const MAX_BYTES: u64 = 16 << 20;
 
 /// The bytes of a file, where it is one of a config's size.
 #[must_use]
@@ -24,13 +22,14 @@ pub fn content(path: &Path) -> Option<Content> {
     std::fs::read(path).ok().map(Into::into)
 }
 
-/// Reads a config. Its bytes are read first: should somebody write in between, that counts as a change later.
+/// Reads a config, and gives its bytes too.
 ///
 /// # Errors
 /// If there is no such file, or it is no config.
-pub fn read(path: &Path) -> Result<(PartitionConfig, Option<Content>), String> {
-    let bytes = content(path);
-    PartitionConfig::open(path).map(|(config, _)| (config, bytes)).map_err(|e| e.to_string())
+pub fn read(path: &Path) -> Result<(PartitionConfig, Content), String> {
+    let text = PartitionConfig::read(path).map_err(|e| e.to_string())?;
+    let (config, _) = PartitionConfig::load(&text, &path.display().to_string()).map_err(|e| e.to_string())?;
+    Ok((config, text.into_bytes().into()))
 }
 
 /// What a failed write means and what to do about it.
@@ -56,15 +55,13 @@ pub fn reason(e: &std::io::Error) -> String {
 /// # Errors
 /// If the file system refuses.
 pub fn write(path: &Path, text: &str) -> Result<(), String> {
-    write_atomically(path, text.as_bytes()).map_err(|e| format!("cannot write {}: {}", printable(&path.display().to_string()), reason(&e)))
+    write_durably(path, text.as_bytes()).map_err(|e| format!("cannot write {}: {}", printable_path(path), reason(&e)))
 }
 
 /// Why `path` cannot become a config: it is a file that the model is made of.
 #[must_use]
 pub fn part_of(path: &Path, model: &Model) -> Option<String> {
-    let target = std::fs::canonicalize(path).ok()?;
-    let is = model.files().iter().any(|f| std::fs::canonicalize(&f.path).is_ok_and(|f| f == target));
-    is.then(|| format!("{} holds the model or its weights; give another file name", printable(&path.display().to_string())))
+    model.holds(path).then(|| format!("{} holds the model or its weights; give another file name", printable_path(path)))
 }
 
 /// Whether two configs ask for the same; which model they were made for does not count.

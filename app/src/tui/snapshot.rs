@@ -10,7 +10,6 @@ use recut_exec::engine::CancelToken;
 
 use super::action::Action;
 use super::key::Key;
-use super::keymap::Keymap;
 use super::msg::{Effect, JobKind, Msg};
 use super::runtime::jobs::{Look, execute};
 use super::state::{MainView, Setup, State};
@@ -65,19 +64,7 @@ pub fn snapshot(document: Document, options: &SnapshotOptions) -> anyhow::Result
         anyhow::bail!("--theme: there is no theme `{}`; built in are {known}", printable(&options.theme));
     }
     let (theme, warnings) = Theme::load(&options.theme, options.colors, options.ascii, &|_| None);
-    let setup = Setup {
-        document,
-        config_path: None,
-        config_content: None,
-        outside: Vec::new(),
-        greeting: None,
-        recovery_path: None,
-        recovered: Vec::new(),
-        theme,
-        keymap: Keymap::default(),
-        warnings,
-        size: options.size,
-    };
+    let setup = Setup { warnings, ..Setup::of(document, theme, options.size) };
     let (mut state, effects) = State::new(setup);
     state.main = match &*options.view {
         "lanes" => MainView::Lanes,

@@ -127,6 +127,26 @@ pub struct Setup {
     pub size: (u16, u16),
 }
 
+impl Setup {
+    /// A document by itself: no files around it, the keys as they come.
+    #[must_use]
+    pub fn of(document: Document, theme: Theme, size: (u16, u16)) -> Self {
+        Self {
+            document,
+            config_path: None,
+            config_content: None,
+            recovery_path: None,
+            recovered: Vec::new(),
+            outside: Vec::new(),
+            greeting: None,
+            theme,
+            keymap: Keymap::default(),
+            warnings: Vec::new(),
+            size,
+        }
+    }
+}
+
 /// The state.
 #[derive(Debug)]
 pub struct State {

@@ -10,7 +10,7 @@ use crate::document::MarkList;
 use crate::select::{Bare, Selector};
 
 /// Largest config that is read, in bytes.
-const MAX_BYTES: usize = 16 << 20;
+pub const MAX_BYTES: u64 = 16 << 20;
 
 /// Most threads that a run may be given: far above what any machine has, and few enough for the system to start them.
 pub const MAX_THREADS: u32 = 1024;
@@ -83,7 +83,7 @@ impl PartitionConfig {
             field: field.to_owned(),
             message,
         };
-        if text.len() > MAX_BYTES {
+        if text.len() as u64 > MAX_BYTES {
             let message = format!("it is larger than {MAX_BYTES} bytes, which no partition config is");
             return Err(error(ConfigErrorKind::File, None, "", message));
         }
@@ -111,8 +111,16 @@ impl PartitionConfig {
     /// Reads a config file.
     ///
     /// # Errors
-    /// If the file cannot be read, or as [`PartitionConfig::load`].
+    /// Those of [`PartitionConfig::read`] and [`PartitionConfig::load`].
     pub fn open(path: &Path) -> Result<(Self, Vec<Diagnostic>), ConfigError> {
+        Self::load(&Self::read(path)?, &path.display().to_string())
+    }
+
+    /// The text of a config file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is too large for a config or no text.
+    pub fn read(path: &Path) -> Result<String, ConfigError> {
         let file = path.display().to_string();
         let error =
             |message: String| ConfigError { file: file.clone(), kind: ConfigErrorKind::File, place: None, field: String::new(), message };
@@ -120,13 +128,12 @@ impl PartitionConfig {
         if !length.is_file() {
             return Err(error("is no regular file".to_owned()));
         }
-        if length.len() > MAX_BYTES as u64 {
+        if length.len() > MAX_BYTES {
             return Err(error(format!("is larger than {} MiB, which no partition config is", MAX_BYTES >> 20)));
         }
         let bytes = std::fs::read(path).map_err(|e| error(format!("cannot be read: {e}")))?;
-        let text = String::from_utf8(bytes)
-            .map_err(|e| ConfigError { kind: ConfigErrorKind::Syntax, ..error(format!("no valid JSON: {}", e.utf8_error())) })?;
-        Self::load(&text, &file)
+        String::from_utf8(bytes)
+            .map_err(|e| ConfigError { kind: ConfigErrorKind::Syntax, ..error(format!("no valid JSON: {}", e.utf8_error())) })
     }
 
     /// Checks what types cannot say: ranges, ids, references, the form of selectors.

@@ -49,7 +49,8 @@ impl Document {
 
     /// Sizes that are given to dimensions which the model does not have.
     fn unknown_dims(&self) -> Vec<Diagnostic> {
-        let symbols = crate::infer::symbols(self.model());
+        // Problems are collected after every edit, and sizes are rarely given.
+        let symbols = if self.config.dims.is_empty() { Vec::new() } else { crate::infer::symbols(self.model()) };
         let about = |name: &str| {
             let known = if symbols.is_empty() {
                 "its inputs have no symbolic dimension".to_owned()

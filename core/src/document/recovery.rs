@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::{Document, DocumentError, DocumentOptions, Edit};
-use crate::config::{PartitionConfig, write_atomically};
-use crate::diagnostic::printable;
+use crate::config::PartitionConfig;
+use crate::diagnostic::printable_path;
+use crate::files::write_durably;
 use crate::import::Imported;
 
 /// Version of the format.
@@ -37,7 +38,7 @@ pub struct Recovery {
 
 /// Why a recovery file cannot be written or used.
 #[derive(Debug, thiserror::Error)]
-#[error("recovery file {}: {message}", printable(&path.display().to_string()))]
+#[error("recovery file {}: {message}", printable_path(path))]
 pub struct RecoveryError {
     /// The file.
     pub path: PathBuf,
@@ -62,7 +63,7 @@ impl Recovery {
     pub fn write(&self, path: &Path) -> Result<(), RecoveryError> {
         let error = |message: String| RecoveryError { path: path.to_owned(), message };
         let text = serde_json::to_vec(self).map_err(|e| error(format!("cannot be made: {e}")))?;
-        write_atomically(path, &text).map_err(|e| error(format!("cannot be written: {e}")))
+        write_durably(path, &text).map_err(|e| error(format!("cannot be written: {e}")))
     }
 
     /// Reads a file.

@@ -41,7 +41,6 @@ impl Document {
                 }
             }
         }
-        let ids = |m: &Model| m.graph.node_ids().map(|n| m.graph.stable_id(n).to_owned()).collect::<HashSet<_>>();
         let (old, new) = (ids(&self.model), ids(&model));
         let (gone, added) = (old.difference(&new).count(), new.difference(&old).count());
         self.model = model;
@@ -52,6 +51,10 @@ impl Document {
         self.problems = OnceLock::new();
         Ok(Reloaded { change, gone, added, lost, moved })
     }
+}
+
+fn ids(model: &Model) -> HashSet<&str> {
+    model.graph.node_ids().map(|n| model.graph.stable_id(n)).collect()
 }
 
 /// All selectors of a config, in its order.

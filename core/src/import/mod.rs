@@ -24,7 +24,7 @@ pub struct Imported {
 
 /// Why a file could not be opened as a model.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {message}", crate::diagnostic::printable(&path.display().to_string()))]
+#[error("{}: {message}", crate::diagnostic::printable_path(path))]
 pub struct ImportError {
     /// The file.
     pub path: PathBuf,

@@ -330,7 +330,7 @@ pub fn node_info(model: &Model, id: NodeId, dims: &Bindings) -> NodeInfo {
         captures: node.captures.iter().map(|&v| name(v)).collect(),
         body_nodes: node.bodies.iter().map(|b| b.graph.total_nodes()).sum(),
         torch_op: node.torch_op.as_ref().map(ToString::to_string),
-        source: node.stack_trace.as_deref().map(|t| trace::innermost(t).place).filter(|p| !p.is_empty()),
+        source: node.stack_trace.as_deref().and_then(trace::place),
         params: cost.params,
         flops: Quantity::new(cost.flops.as_ref(), dims),
         bytes: Quantity::new(cost.bytes.as_ref(), dims),

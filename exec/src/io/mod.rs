@@ -11,7 +11,7 @@ use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use recut_core::diagnostic::printable;
+use recut_core::diagnostic::{printable, printable_path};
 
 use crate::tensor::Tensor;
 
@@ -20,7 +20,7 @@ pub type Arrays = IndexMap<String, Tensor>;
 
 /// Why a tensor file could not be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {} {}{}: {message}", if *.writing { "write" } else { "read" }, printable(&path.display().to_string()),
+#[error("cannot {} {}{}: {message}", if *.writing { "write" } else { "read" }, printable_path(path),
     .array.as_ref().map_or_else(String::new, |a| format!(", array `{}`", printable(a))))]
 pub struct ArrayError {
     /// The file.
@@ -141,24 +141,8 @@ pub fn save_npy(path: &Path, t: &Tensor) -> Result<(), ArrayError> {
     })
 }
 
-/// Writes to a temporary file beside `path` and puts it there. A link stays one; a device or pipe is written to and never
-/// replaced.
 fn replace(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<(), ArrayError> {
-    let fail = |e: std::io::Error| ArrayError::writing(path, e);
-    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if std::fs::metadata(&target).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
-        let mut file = std::fs::OpenOptions::new().write(true).open(&target).map_err(fail)?;
-        return write(&mut file).map_err(fail);
-    }
-    let dir = target.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    // Like any file a program makes, and not private as temporary files are.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.prefix(".recut-").tempfile_in(dir).map_err(fail)?;
-    write(file.as_file_mut()).map_err(fail)?;
-    file.persist(&target).map_err(|e| fail(e.error))?;
-    Ok(())
+    recut_core::files::replace(path, write).map_err(|e| ArrayError::writing(path, e))
 }
 
 #[cfg(test)]

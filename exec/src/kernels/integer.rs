@@ -10,6 +10,7 @@ use super::gemm::{EXACT_DEPTH, Mat, Threads, gemm_i8};
 use super::half_float::widened;
 use super::matmul::Batches;
 use super::quantized_group::Limits;
+use super::vecmath::nearest;
 use super::window::WindowAttrs;
 use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx};
 use crate::invalid;
@@ -135,9 +136,6 @@ pub(super) struct Requantize {
     pub(super) dtype: DType,
 }
 
-/// Numbers of this size have no fraction bits: adding it rounds smaller ones half to even, in every lane at once.
-const ROUNDER: f32 = 12_582_912.0;
-
 impl Requantize {
     pub(super) fn new(zero: Option<&Tensor>, fallback: DType) -> Result<Self, KernelError> {
         let dtype = zero.map_or(fallback, Tensor::dtype);
@@ -168,8 +166,7 @@ impl Requantize {
         let (low, high) = (self.low - self.zero, self.high - self.zero);
         let x = if x > low { x } else { low };
         let x = if x < high { x } else { high };
-        let rounded = ((x + ROUNDER).to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32);
-        rounded.wrapping_add(self.zero as i32) as u8
+        nearest(x).wrapping_add(self.zero as i32) as u8
     }
 
     /// The same for a number that has its zero point in it.
@@ -177,7 +174,7 @@ impl Requantize {
     pub(super) fn apply_shifted(&self, x: f32) -> u8 {
         let x = if x > self.low { x } else { self.low };
         let x = if x < self.high { x } else { self.high };
-        ((x + ROUNDER).to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32) as u8
+        nearest(x) as u8
     }
 }
 

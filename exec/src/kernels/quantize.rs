@@ -8,6 +8,7 @@ use super::attrs::Attrs;
 use super::float::{Args, Outs, elements_mut, out, tensor_kernel};
 use super::half_float::{narrow, widened};
 use super::small_float::{decode_table, encode, is_small};
+use super::vecmath::nearest;
 use super::{Entry, Kernel, KernelError, PrepareCtx, RunCtx, resolve_axis};
 use crate::invalid;
 use crate::tensor::{Element, Tensor};
@@ -212,11 +213,10 @@ fn run_quantize(
             });
         }};
     }
-    // The same for at most 16 bits: limits are whole numbers, so that they can come before rounding, and adding 1.5 * 2^23
-    // rounds half to even in every lane at once, where the library's function is a call for every element.
+    // The same for at most 16 bits: limits are whole numbers, so that they can come before rounding, which is then one
+    // operation in every lane at once; the library's function is a call for every element.
     macro_rules! store_small {
         ($t:ty) => {{
-            const ROUNDER: f32 = 12_582_912.0;
             let dst = elements_mut::<$t>(&mut y)?;
             each_run(&layout, dst, &values, |at, to_run, from| {
                 let (s, z) = (scales[at], zeros[at]);
@@ -226,7 +226,7 @@ fn run_quantize(
                     let q = if q.is_nan() { 0.0 } else { q };
                     let q = if q > low { q } else { low };
                     let q = if q < high { q } else { high };
-                    *y = ((q + ROUNDER).to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32).wrapping_add(z as i32) as $t;
+                    *y = nearest(q).wrapping_add(z as i32) as $t;
                 });
             });
         }};

@@ -8,6 +8,18 @@
 /// Above this magnitude of numbers an `f32` has no fraction bits: adding it rounds to an integer.
 const ROUNDER: f32 = 12_582_912.0;
 
+/// The integer of a number to which [`ROUNDER`] was added.
+#[inline(always)]
+fn bits_rounded(with_rounder: f32) -> i32 {
+    (with_rounder.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32)
+}
+
+/// The nearest integer, ties to even, of a number below 2^22 in magnitude.
+#[inline(always)]
+pub(super) fn nearest(x: f32) -> i32 {
+    bits_rounded(x + ROUNDER)
+}
+
 #[inline(always)]
 fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
@@ -30,7 +42,7 @@ pub(super) fn exp(x: f32) -> f32 {
     let p = p * r + 5e-1;
     let p = p * r * r + r + 1.0;
     // 2^n in two factors: n = 128 and n < -126 have no f32 of their own.
-    let n = (t.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32);
+    let n = bits_rounded(t);
     let half = n >> 1;
     p * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }

@@ -1,11 +1,15 @@
 //! Background jobs: of each kind one runs and one waits, and a newer one takes the waiting place.
 
-use recut_core::import::OpenOptions;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use recut_core::diagnostic::printable_path;
+use recut_core::files::write_durably;
+use recut_core::import::OpenOptions;
+use recut_core::model::Model;
 use recut_exec::engine::CancelToken;
 
 use super::super::costs::Costs;
@@ -163,7 +167,7 @@ pub fn execute(request: JobRequest, look: Look, token: &CancelToken, progress: &
                 return JobEvent::Done(JobOutput::Nothing);
             }
             done(match config_file::read(&path) {
-                Ok((c, content)) => Ok(JobOutput::Config { path, config: Box::new(c), content, changed }),
+                Ok((c, content)) => Ok(JobOutput::Config { path, config: Box::new(c), content: Some(content), changed }),
                 Err(message) if changed => Ok(JobOutput::BadConfig { path, message }),
                 Err(message) => Err(message),
             })
@@ -181,7 +185,7 @@ pub fn execute(request: JobRequest, look: Look, token: &CancelToken, progress: &
 }
 
 /// Writes a config, unless that would replace what it may not.
-fn save(path: std::path::PathBuf, text: &str, replace: &Replace, model: &recut_core::model::Model) -> JobEvent {
+fn save(path: PathBuf, text: &str, replace: &Replace, model: &Model) -> JobEvent {
     if let Some(file) = config_file::part_of(&path, model) {
         return JobEvent::Failed(file);
     }
@@ -201,12 +205,12 @@ fn save(path: std::path::PathBuf, text: &str, replace: &Replace, model: &recut_c
     }
 }
 
-fn recovery(path: &std::path::Path, text: Option<&str>) -> Result<(), String> {
-    let shown = recut_core::diagnostic::printable(&path.display().to_string()).into_owned();
-    let made = |path: &std::path::Path| path.parent().map_or(Ok(()), std::fs::create_dir_all);
+fn recovery(path: &Path, text: Option<&str>) -> Result<(), String> {
+    let shown = printable_path(path);
+    let made = |path: &Path| path.parent().map_or(Ok(()), std::fs::create_dir_all);
     match text {
         Some(text) => {
-            let written = made(path).and_then(|()| recut_core::config::write_atomically(path, text.as_bytes()));
+            let written = made(path).and_then(|()| write_durably(path, text.as_bytes()));
             written.map_err(|e| {
                 let why = config_file::reason(&e);
                 format!("unsaved edits cannot be kept in {shown} ({why}): a crash would lose them, so save them with s")
@@ -226,7 +230,7 @@ fn recovery(path: &std::path::Path, text: Option<&str>) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn saved(path: &std::path::Path, replace: &Replace) -> JobEvent {
+    fn saved(path: &Path, replace: &Replace) -> JobEvent {
         save(path.to_owned(), "new", replace, &recut_core::testing::model(&[("a", "Relu", &["x"], &["y"])]))
     }
 

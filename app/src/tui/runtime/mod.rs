@@ -189,7 +189,7 @@ fn opening(
     input: &Receiver<Msg>,
 ) -> anyhow::Result<Option<Opened>> {
     let begin = Instant::now();
-    let name = recut_core::diagnostic::printable(&model.display().to_string()).into_owned();
+    let name = recut_core::diagnostic::printable_path(model);
     loop {
         select! {
             recv(loaded) -> result => return Ok(Some(result??)),

@@ -13,7 +13,6 @@ use recut_core::import::Imported;
 use recut_core::testing::ModelBuilder;
 
 use super::key::Key;
-use super::keymap::Keymap;
 use super::runtime::jobs::Look;
 use super::snapshot::{press, settle};
 use super::state::{Setup, State};
@@ -51,20 +50,7 @@ impl App {
 
     fn themed(imported: Imported, width: u16, height: u16, theme: Theme) -> Self {
         let document = Document::new(imported, PartitionConfig::default(), DocumentOptions::default()).unwrap();
-        let setup = Setup {
-            document,
-            config_path: None,
-            config_content: None,
-            outside: Vec::new(),
-            greeting: None,
-            recovery_path: None,
-            recovered: Vec::new(),
-            theme,
-            keymap: Keymap::default(),
-            warnings: Vec::new(),
-            size: (width, height),
-        };
-        let (mut state, effects) = State::new(setup);
+        let (mut state, effects) = State::new(Setup::of(document, theme, (width, height)));
         settle(&mut state, effects, Look::default());
         Self { state }
     }

@@ -1,9 +1,9 @@
 //! Files and jobs: saving, reloading, recovery, and what jobs found.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use recut_core::config::PartitionConfig;
-use recut_core::diagnostic::{Diagnostic, printable};
+use recut_core::diagnostic::{Diagnostic, printable, printable_path};
 use recut_core::document::{Edit, Reloaded};
 use recut_core::select::NodeSet;
 
@@ -35,11 +35,6 @@ pub fn recovery_question(recovered: Recovered) -> Layer {
         ],
         cursor: 0,
     })
-}
-
-/// A path as messages show it.
-fn shown(path: &Path) -> String {
-    printable(&path.display().to_string()).into_owned()
 }
 
 pub(super) fn perform(state: &mut State, command: Command, effects: &mut Vec<Effect>) {
@@ -83,7 +78,7 @@ pub(super) fn perform(state: &mut State, command: Command, effects: &mut Vec<Eff
 }
 
 fn use_config(state: &mut State, path: PathBuf, config: &PartitionConfig, content: Option<Content>, effects: &mut Vec<Effect>) {
-    let shown = shown(&path);
+    let shown = printable_path(&path);
     if !same(config, state.document.config()) {
         let edit = Edit::replace(state.document.config(), config, &format!("load {shown}"));
         if !marking::apply(state, edit, effects) {
@@ -216,7 +211,7 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
         JobOutput::Matches { text, nodes, remark } => matched(state, text, nodes, remark),
         JobOutput::Saved { path, content } => {
             state.document.mark_saved();
-            let shown = shown(&path);
+            let shown = printable_path(&path);
             state.config_owned = true;
             state.config_seen = Some(content);
             state.set_outside(BROKEN, Vec::new());
@@ -229,11 +224,12 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
             }
         }
         JobOutput::Exists(path) => {
-            let body = format!("{} is there already and was not opened by this session.", shown(&path));
+            let body = format!("{} is there already and was not opened by this session.", printable_path(&path));
             ask_to_replace(state, "File exists", body, path);
         }
         JobOutput::ChangedOnDisk(path) => {
-            let body = format!("Somebody else changed {} since this session read or wrote it. Saving replaces that.", shown(&path));
+            let body =
+                format!("Somebody else changed {} since this session read or wrote it. Saving replaces that.", printable_path(&path));
             ask_to_replace(state, "Config changed on disk", body, path);
         }
         JobOutput::BadConfig { path, message } => {
@@ -272,7 +268,7 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
             if same(&config, state.document.config()) {
                 return;
             }
-            let body = format!("{} was written beside the model. It is not the config of this session.", shown(&path));
+            let body = format!("{} was written beside the model. It is not the config of this session.", printable_path(&path));
             state.layers.push(Layer::Choice(Choice {
                 title: "A config appeared".to_owned(),
                 body: vec![body],
@@ -290,7 +286,7 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
                 state.set_outside(BROKEN, Vec::new());
             } else if state.document.is_dirty() {
                 let why = if changed { "changed on disk" } else { "would replace unsaved edits" };
-                let shown = shown(&path);
+                let shown = printable_path(&path);
                 state.layers.push(Layer::Choice(Choice {
                     title: "Config and unsaved edits".to_owned(),
                     body: vec![format!("{shown} {why}, and there are edits that are not saved.")],

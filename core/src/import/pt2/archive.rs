@@ -5,6 +5,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use zip::read::ZipFile;
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::diagnostic::printable;
@@ -91,21 +92,24 @@ impl Archive {
     /// If it is compressed or encrypted, or would lie outside the file: such bytes cannot be read in place.
     pub(super) fn extent(&mut self, name: &str) -> Option<Result<Extent, String>> {
         let index = self.zip.index_for_name(name)?;
-        let len = self.file.len;
-        Some(match self.zip.by_index_raw(index) {
-            Err(e) => Err(e.to_string()),
-            Ok(entry) => match entry.data_start() {
-                _ if entry.compression() != CompressionMethod::Stored || entry.encrypted() => {
-                    Err("it is compressed, and tensors are read in place: save the model again with torch.export.save".to_owned())
-                }
-                Some(offset)
-                    if offset.checked_add(entry.size()).is_some_and(|end| end <= len) && entry.size() == entry.compressed_size() =>
-                {
-                    Ok(Extent { offset, len: entry.size() })
-                }
-                _ => Err("it lies outside of the file".to_owned()),
-            },
-        })
+        let whole = Extent { offset: 0, len: self.file.len };
+        Some(self.zip.by_index_raw(index).map_err(|e| e.to_string()).and_then(|entry| stored(&entry, whole)))
+    }
+}
+
+/// Where the bytes of an entry lie, whose zip lies at `zip` in its file.
+///
+/// # Errors
+/// If they cannot be read in place.
+pub(super) fn stored<R: Read + ?Sized>(entry: &ZipFile<'_, R>, zip: Extent) -> Result<Extent, String> {
+    if entry.compression() != CompressionMethod::Stored || entry.encrypted() {
+        return Err("it is compressed, and tensors are read in place: save the model again with torch.export.save".to_owned());
+    }
+    match entry.data_start() {
+        Some(at) if at.checked_add(entry.size()).is_some_and(|end| end <= zip.len) && entry.size() == entry.compressed_size() => {
+            Ok(Extent { offset: zip.offset + at, len: entry.size() })
+        }
+        _ => Err("it lies outside of the file".to_owned()),
     }
 }
 
@@ -118,7 +122,7 @@ fn layout(zip: &ZipArchive<BufReader<File>>) -> Result<Layout, String> {
         let root = n.strip_suffix(mark)?;
         (root.is_empty() || root.ends_with('/') && root.matches('/').count() == 1).then(|| root.to_owned())
     });
-    let has = |ends: &str| zip.file_names().any(|n| n.ends_with(ends) || n.contains(ends));
+    let has = |part: &str| zip.file_names().any(|n| n.contains(part));
     match root {
         Some(root) => Ok(Layout::Archive { root }),
         None if has("/constants.pkl") || has("/code/") => {

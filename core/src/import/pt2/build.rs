@@ -239,7 +239,7 @@ impl Builder {
             }
             let op = self.op(&node.target);
             if &*op.domain == "higher_order" && MODES.contains(&&*op.name) {
-                self.inline(level, names, stored, node, outer)?;
+                self.inline(level, names, node, outer)?;
             } else {
                 self.node(level, names, stored, node, op, outer)?;
             }
@@ -248,14 +248,7 @@ impl Builder {
     }
 
     /// Reads the graph of a node that only sets a mode into the level itself.
-    fn inline<'p>(
-        &mut self,
-        level: &mut Level,
-        names: &mut Names<'p>,
-        stored: &'p schema::Graph<'_>,
-        node: &'p schema::Node<'_>,
-        outer: Scope,
-    ) -> Result<(), String> {
+    fn inline<'p>(&mut self, level: &mut Level, names: &mut Names<'p>, node: &'p schema::Node<'_>, outer: Scope) -> Result<(), String> {
         let at = node.inputs.iter().position(|i| matches!(i.arg, Argument::AsGraph(_)));
         let Some((at, Argument::AsGraph(nested))) = at.map(|at| (at, &node.inputs[at].arg)) else {
             return Err(format!("{} has no graph", describe(node)));
@@ -279,8 +272,6 @@ impl Builder {
             let value = *inner.get(result).ok_or_else(|| unknown(node, result))?;
             names.insert(name, level.current(value));
         }
-        // Results that nobody reads have names too, and no readers.
-        let _ = stored;
         Ok(())
     }
 

@@ -40,19 +40,23 @@ pub(super) fn read(path: &Path, file: DataFile, asked: Option<&str>) -> Result<I
     let mut archive = Archive::open(path, file.clone())?;
     marks(path, &mut archive)?;
     let name = choose(path, &archive, asked)?;
+    check_version_entry(path, &mut archive)?;
     let entry = match archive.layout {
         Layout::Archive { .. } => archive.below_root(&format!("models/{name}.json")),
         Layout::Legacy => "serialized_exported_program.json".to_owned(),
     };
     let corrupt = |why: String| ImportError::new(path, ImportErrorKind::Corrupt, why);
-    let mut text = archive.text(&entry)?.ok_or_else(|| corrupt(format!("there is no entry {}", printable(&entry))))?;
-    // torch up to 2.6 writes them; to look for them in a good file would take time for nothing.
-    if serde_json::from_slice::<Versions>(&text).is_err() {
-        quote_bare_numbers(&mut text);
-    }
-    let major = version(path, &text, &mut archive)?;
-    let program: Program<'_> = serde_json::from_slice(&text)
-        .map_err(|e| corrupt(format!("{} is no program of schema {major} that this version understands: {e}", printable(&entry))))?;
+    let text = archive.text(&entry)?.ok_or_else(|| corrupt(format!("there is no entry {}", printable(&entry))))?;
+    let quoted;
+    let program: Program<'_> = match serde_json::from_slice(&text) {
+        Ok(program) => program,
+        // torch up to 2.6 writes what is no JSON; to look for that in a good file would take time for nothing.
+        Err(_) => {
+            quoted = quote_bare_numbers(text);
+            serde_json::from_slice(&quoted).map_err(|e| unreadable(path, &entry, &quoted, &e))?
+        }
+    };
+    check_version(path, program.schema_version)?;
 
     let mut diagnostics = Vec::new();
     let programs = archive.programs();
@@ -166,35 +170,45 @@ fn choose(path: &Path, archive: &Archive, name: Option<&str>) -> Result<String, 
     }
 }
 
-/// The schema's major, if it is one that is understood.
-fn version(path: &Path, text: &[u8], archive: &mut Archive) -> Result<u64, ImportError> {
-    let unsupported = |found: String| {
-        let why = format!(
-            "it is of schema {found}, and this version reads {} to {} (torch 2.3 and newer): export the model again with a torch release of that range",
-            MAJORS.start(),
-            MAJORS.end()
-        );
-        ImportError::new(path, ImportErrorKind::NotAModel, why)
+/// Refuses the schemas of torch 2.1 and 2.2, which keep their number in an entry of its own.
+fn check_version_entry(path: &Path, archive: &mut Archive) -> Result<(), ImportError> {
+    let Layout::Legacy = archive.layout else { return Ok(()) };
+    let Some(number) = archive.text("version")? else { return Ok(()) };
+    let major = std::str::from_utf8(&number).ok().and_then(|t| t.trim().split('.').next()?.parse().ok());
+    major.map_or(Ok(()), |major| check_version(path, Version::Plain(major)))
+}
+
+/// Refuses schemas that are not understood.
+fn check_version(path: &Path, version: Version) -> Result<(), ImportError> {
+    let (major, shown) = match version {
+        Version::Pair { major, minor } => (major, format!("{major}.{minor}")),
+        Version::Plain(major) => (major, major.to_string()),
     };
-    // torch 2.1 and 2.2 keep a plain number in an entry of its own.
-    if let Layout::Legacy = archive.layout
-        && let Some(number) = archive.text("version")?
-        && let Some(major) = std::str::from_utf8(&number).ok().and_then(|t| t.trim().split('.').next()?.parse::<u64>().ok())
-        && !MAJORS.contains(&major)
-    {
-        return Err(unsupported(major.to_string()));
+    if MAJORS.contains(&major) {
+        return Ok(());
     }
-    let versions: Versions = serde_json::from_slice(text)
-        .map_err(|e| ImportError::new(path, ImportErrorKind::Corrupt, format!("the program is no JSON with a schema_version: {e}")))?;
-    match versions.schema_version {
-        Version::Pair { major, .. } if MAJORS.contains(&major) => Ok(major),
-        Version::Pair { major, minor } => Err(unsupported(format!("{major}.{minor}"))),
-        Version::Plain(major) => Err(unsupported(major.to_string())),
-    }
+    let why = format!(
+        "it is of schema {shown}, and this version reads {} to {} (torch 2.3 and newer): export the model again with a torch release of that range",
+        MAJORS.start(),
+        MAJORS.end()
+    );
+    Err(ImportError::new(path, ImportErrorKind::NotAModel, why))
+}
+
+/// Why a program cannot be read: its form may be that of a schema which is not understood.
+fn unreadable(path: &Path, entry: &str, text: &[u8], error: &serde_json::Error) -> ImportError {
+    let why = match serde_json::from_slice::<Versions>(text) {
+        Ok(v) => match check_version(path, v.schema_version) {
+            Err(unsupported) => return unsupported,
+            Ok(()) => format!("{} is no program of its schema that this version understands: {error}", printable(entry)),
+        },
+        Err(e) => format!("the program is no JSON with a schema_version: {e}"),
+    };
+    ImportError::new(path, ImportErrorKind::Corrupt, why)
 }
 
 /// Makes texts of the bare `Infinity`, `-Infinity` and `NaN` that torch up to 2.6 writes, which are no JSON.
-fn quote_bare_numbers(text: &mut Vec<u8>) {
+fn quote_bare_numbers(text: Vec<u8>) -> Vec<u8> {
     let bare = |at: usize| [&b"-Infinity"[..], b"Infinity", b"NaN"].into_iter().find(|w| text[at..].starts_with(w));
     let (mut found, mut at, mut inside) = (Vec::new(), 0, false);
     while at < text.len() {
@@ -212,7 +226,7 @@ fn quote_bare_numbers(text: &mut Vec<u8>) {
         at += 1;
     }
     if found.is_empty() {
-        return;
+        return text;
     }
     let mut quoted = Vec::with_capacity(text.len() + 2 * found.len());
     let mut from = 0;
@@ -224,5 +238,5 @@ fn quote_bare_numbers(text: &mut Vec<u8>) {
         from = at + len;
     }
     quoted.extend_from_slice(&text[from..]);
-    *text = quoted;
+    quoted
 }

@@ -91,6 +91,7 @@ impl<'de> Deserialize<'de> for Number {
 /// `models/NAME.json`, or `serialized_exported_program.json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Program<'a> {
+    pub(super) schema_version: Version,
     #[serde(borrow)]
     pub(super) graph_module: GraphModule<'a>,
     #[serde(default)]
@@ -105,7 +106,7 @@ pub(super) struct Program<'a> {
     pub(super) dialect: Option<Text<'a>>,
 }
 
-/// The version alone: read before the rest, whose form depends on it.
+/// The version alone, where the rest is not of a form that is understood.
 #[derive(Debug, Deserialize)]
 pub(super) struct Versions {
     pub(super) schema_version: Version,

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
 
-use zip::{CompressionMethod, ZipArchive};
+use zip::ZipArchive;
 
-use super::archive::{Archive, Extent, Window};
+use super::archive::{Archive, Extent, Window, stored};
 use super::schema::{Payload, PayloadConfig, SymInt, TensorMeta};
 use super::unpickle;
 use crate::diagnostic::{Diagnostic, printable};
@@ -85,24 +85,10 @@ fn nested(archive: &Archive, extent: Extent, into: &mut HashMap<String, WeightRe
     entry.take(MAX_PICKLE).read_to_end(&mut pickle).map_err(|e| e.to_string())?;
     for (name, t) in unpickle::tensors(&pickle)? {
         let entry = format!("{root}data/{}", t.key);
-        let stored = |why: String| Storage::Missing(why.into());
         let view =
             View::of(t.dtype, t.shape, Some(t.strides), t.offset).ok_or_else(|| format!("the shape of {} overflows", printable(&name)))?;
-        let storage = match zip.index_for_name(&entry).map(|i| zip.by_index_raw(i)) {
-            None => stored(format!("{} is missing", printable(&entry))),
-            Some(Err(e)) => stored(e.to_string()),
-            Some(Ok(e)) => match e.data_start() {
-                Some(at)
-                    if e.compression() == CompressionMethod::Stored && at.checked_add(e.size()).is_some_and(|end| end <= extent.len) =>
-                {
-                    let place = Extent { offset: extent.offset + at, len: e.size() };
-                    view.within(archive, place).unwrap_or_else(stored)
-                }
-                _ => stored(format!("{} is compressed or lies outside of the file", printable(&entry))),
-            },
-        };
-        let strides = if view.dense || storage == Storage::Zeros { None } else { Some(view.strides.clone()) };
-        into.insert(name, WeightRef { dtype: view.dtype, shape: view.shape.clone(), strides, storage });
+        let place = zip.index_for_name(&entry).map(|i| zip.by_index_raw(i).map_err(|e| e.to_string()).and_then(|e| stored(&e, extent)));
+        into.insert(name, view.weight(archive, &entry, place));
     }
     Ok(())
 }
@@ -115,13 +101,8 @@ fn weight(archive: &mut Archive, kind: &str, payload: &Payload<'_>) -> WeightRef
     let Some(meta) = &payload.tensor_meta else { return missing("its type and shape are not given".to_owned()) };
     let Some(view) = View::new(meta) else { return missing("its type or shape is not one that can be stored".to_owned()) };
     let entry = archive.below_root(&format!("data/{kind}/{}", &*payload.path_name));
-    let storage = match archive.extent(&entry) {
-        None => Storage::Missing(format!("the archive has no entry {}", printable(&entry)).into()),
-        Some(Err(why)) => Storage::Missing(format!("{}: {why}", printable(&entry)).into()),
-        Some(Ok(extent)) => view.within(archive, extent).unwrap_or_else(|why| Storage::Missing(why.into())),
-    };
-    let strides = if view.dense || storage == Storage::Zeros { None } else { Some(view.strides) };
-    WeightRef { dtype: view.dtype, shape: view.shape, strides, storage }
+    let place = archive.extent(&entry);
+    view.weight(archive, &entry, place)
 }
 
 /// A tensor as a view of its storage; sizes in elements.
@@ -177,8 +158,20 @@ impl View {
         Some(Self { dtype, shape: shape.into(), strides: strides.into(), offset, dense, span })
     }
 
+    /// The view as a weight; `place` is where the storage lies, the entry called `entry`, if there is one.
+    fn weight(self, archive: &Archive, entry: &str, place: Option<Result<Extent, String>>) -> WeightRef {
+        let storage = match place {
+            None => Err(format!("the archive has no entry {}", printable(entry))),
+            Some(Err(why)) => Err(format!("{}: {why}", printable(entry))),
+            Some(Ok(extent)) => self.within(archive, extent),
+        };
+        let storage = storage.unwrap_or_else(|why| Storage::Missing(why.into()));
+        let strides = (!self.dense && storage != Storage::Zeros).then_some(self.strides);
+        WeightRef { dtype: self.dtype, shape: self.shape, strides, storage }
+    }
+
     /// The bytes of the view inside its storage.
-    pub(super) fn within(&self, archive: &Archive, extent: Extent) -> Result<Storage, String> {
+    fn within(&self, archive: &Archive, extent: Extent) -> Result<Storage, String> {
         if extent.len == 0 {
             // Fake or empty weights.
             return Ok(Storage::Zeros);

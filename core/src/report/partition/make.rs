@@ -10,7 +10,7 @@ use super::{
 use crate::config::PartitionConfig;
 use crate::diagnostic::Diagnostic;
 use crate::expr::Bindings;
-use crate::graph::{Node, ValueId};
+use crate::graph::ValueId;
 use crate::infer::cost;
 use crate::partition::{Boundary, EntryText, Marks, PartitionId, Placement, Plan, PlanOptions, Rule, plan};
 use crate::support::{Backend, Support};
@@ -226,7 +226,7 @@ impl Making<'_> {
                 node: model.graph.stable_id(n).to_owned(),
                 op: node.op.to_string(),
                 module: model.modules.module(node.module).path.to_string(),
-                source: source_line(node),
+                source: node.stack_trace.as_deref().and_then(trace::place),
                 partition: p.partitions[p.partition_of[u.index()].index()].name(),
                 step: p.rule[u.index()].step(),
                 reason: p.reason_with(u, entry),
@@ -314,12 +314,6 @@ impl Making<'_> {
         }
         all
     }
-}
-
-/// The innermost frame of the model's own code.
-fn source_line(node: &Node) -> Option<String> {
-    let place = trace::innermost(node.stack_trace.as_ref()?).place;
-    (!place.is_empty()).then_some(place)
 }
 
 /// By operations where all are known, else by bytes at the edges, else by the number of nodes.

@@ -153,15 +153,7 @@ impl Preparation<'_> {
                 Part::Anchor(g) => anchors[g] = Some(node_ref),
                 Part::Member(g) | Part::Group(g) => {
                     members.push((node_ref, g));
-                    let none = Box::default;
-                    steps.push(Step {
-                        node: node_ref,
-                        action: Action::InGroup,
-                        inputs: none(),
-                        outputs: Box::default(),
-                        values: Box::default(),
-                        dies: Box::default(),
-                    });
+                    steps.push(Step::in_group(node_ref));
                 }
             }
             if let Part::Group(g) = *part

@@ -74,6 +74,20 @@ pub(super) struct Step {
     pub dies: Box<[u32]>,
 }
 
+impl Step {
+    /// A node that another step does.
+    pub(super) fn in_group(node: NodeRef) -> Self {
+        Self {
+            node,
+            action: Action::InGroup,
+            inputs: Box::default(),
+            outputs: Box::default(),
+            values: Box::default(),
+            dies: Box::default(),
+        }
+    }
+}
+
 /// An output of a level: its source, and its type for when it is made zero times.
 pub(super) struct LevelOutput {
     /// Where it is.
