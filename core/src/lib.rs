@@ -16,6 +16,7 @@ pub mod graph;
 mod hash;
 pub mod import;
 pub mod infer;
+pub mod lower;
 pub mod model;
 pub mod modules;
 pub mod partition;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::graph::{AttrValue, Graph, Node, ValueKind};
+use crate::lower::Lowering;
 use crate::modules::ModuleTree;
 use crate::weights::{DataFile, Storage, WeightRef};
 
@@ -59,6 +60,8 @@ pub struct Model {
     pub producer: String,
     /// Key-value metadata of the file.
     pub metadata: Vec<(String, String)>,
+    /// How it was made from a model of another dialect; `None` for models that were read from a file.
+    pub lowering: Option<Arc<Lowering>>,
 }
 
 impl Model {

@@ -71,6 +71,13 @@ impl ModuleTree {
         std::iter::successors(Some(id), |&m| (m != ModuleId::ROOT).then(|| self.module(m).parent))
     }
 
+    /// The same modules with other nodes: `owners` gives the module of every node, in topological order.
+    #[must_use]
+    pub(crate) fn regrouped(&self, owners: impl Iterator<Item = ModuleId>) -> Self {
+        let empty = |m: &Module| Module { nodes: Vec::new(), total_nodes: 0, ..m.clone() };
+        ModuleTreeBuilder { modules: self.modules.iter().map(empty).collect(), ..ModuleTreeBuilder::default() }.finish(owners)
+    }
+
     /// Whether `inner` is `outer` or inside it.
     #[must_use]
     pub fn is_within(&self, inner: ModuleId, outer: ModuleId) -> bool {

@@ -31,8 +31,9 @@ pub fn model_inputs(model: &Model) -> impl Iterator<Item = ValueId> + '_ {
     model.graph.inputs().iter().copied().filter(|&v| matches!(model.graph.value(v).kind, ValueKind::Input { .. }))
 }
 
-/// Finds the array of every model input: by name, then as `in_NAME`, then by position as `arr_0`. Inputs without an
-/// array are left out. Arrays called `out_…`, or like a model output, are not looked at.
+/// Finds the array of every model input: by name, then as `in_NAME`, then by position as `arr_0`. Where no name fits and
+/// there are as many arrays `in_…` as inputs, they are taken in order: the two forms of one model may name their inputs
+/// differently. Inputs without an array are left out. Arrays called `out_…`, or like a model output, are not looked at.
 ///
 /// # Errors
 /// If an array belongs to no input, or has the wrong element type.
@@ -41,10 +42,18 @@ pub fn match_inputs(model: &Model, arrays: &Arrays) -> Result<(Feeds, Vec<MatchN
     let mut feeds = Feeds::new();
     let mut notes = Vec::new();
     let mut used = vec![false; arrays.len()];
+    let candidates = |i: usize, v: ValueId| {
+        let name = &graph.value(v).name;
+        [name.to_string(), format!("in_{name}"), format!("arr_{i}")]
+    };
+    let named = model_inputs(model).enumerate().any(|(i, v)| candidates(i, v).iter().any(|c| arrays.contains_key(c)));
+    let in_order: Vec<&String> = arrays.keys().filter(|k| k.starts_with("in_")).collect();
+    let by_order = !named && in_order.len() == model_inputs(model).count();
     for (i, v) in model_inputs(model).enumerate() {
         let value = graph.value(v);
-        let candidates = [value.name.to_string(), format!("in_{}", value.name), format!("arr_{i}")];
-        let Some((at, key, t)) = candidates.iter().find_map(|c| arrays.get_full(c)) else { continue };
+        let key = if by_order { in_order.get(i).copied().cloned() } else { None };
+        let keys = key.map_or_else(|| candidates(i, v).to_vec(), |k| vec![k]);
+        let Some((at, key, t)) = keys.iter().find_map(|c| arrays.get_full(c)) else { continue };
         if std::mem::replace(&mut used[at], true) {
             continue;
         }
@@ -233,6 +242,18 @@ mod tests {
             bind_dims(&m, &feeds, &mut dims).unwrap();
             assert_eq!(dims.get("n"), Some(&3));
         }
+    }
+
+    #[test]
+    fn arrays_of_other_names_are_taken_in_order_where_their_number_fits() {
+        let m = two_inputs();
+        let (a, b) = (zeros(DType::F32, &[3, 2]), zeros(DType::U16, &[3, 2]));
+        let (feeds, notes) = match_inputs(&m, &arrays(&[("in_p", a.clone()), ("in_q", b.clone()), ("out_0", a.clone())])).unwrap();
+        assert_eq!(notes.iter().map(|n| n.array.as_str()).collect::<Vec<_>>(), ["in_p", "in_q"]);
+        assert_eq!(feeds.len(), 2);
+        // A name that fits shows that names are meant.
+        assert!(match_inputs(&m, &arrays(&[("in_a", a.clone()), ("in_q", b.clone())])).is_err());
+        assert!(match_inputs(&m, &arrays(&[("in_p", a)])).is_err());
     }
 
     #[test]

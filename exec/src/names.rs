@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use recut_core::diagnostic::printable;
 use recut_core::graph::{Graph, Node, NodeId};
+use recut_core::lower::Lowering;
 use recut_core::model::Model;
 
 use crate::engine::NodeRef;
@@ -60,8 +61,38 @@ impl<'m> NodeNames<'m> {
     }
 }
 
-/// Stable id and operator of a node as messages show them.
+/// Stable id and operator of a node as messages show them: those of the user's own node, where the model was lowered.
 pub(crate) fn describe(model: &Model, at: NodeRef) -> (String, String) {
     let mut names = NodeNames::new(model);
-    (printable(&names.id(at)).into_owned(), printable(&names.op(at)).into_owned())
+    let op = printable(&names.op(at)).into_owned();
+    let Some(lowering) = &model.lowering else { return (printable(&names.id(at)).into_owned(), op) };
+    let at = SourceNodes::new(model, lowering).source(at);
+    let mut names = NodeNames::new(&lowering.source);
+    let (id, source_op) = (printable(&names.id(at)).into_owned(), printable(&names.op(at)).into_owned());
+    (id, if source_op == op { op } else { format!("{source_op}, lowered to {op}") })
+}
+
+/// Looks up which node of the user's model a lowered one was made from.
+pub(crate) struct SourceNodes<'m> {
+    model: &'m Model,
+    lowering: &'m Lowering,
+    inner: HashMap<NodeId, Vec<u32>>,
+}
+
+impl<'m> SourceNodes<'m> {
+    /// Of a lowered model.
+    pub(crate) fn new(model: &'m Model, lowering: &'m Lowering) -> Self {
+        Self { model, lowering, inner: HashMap::new() }
+    }
+
+    /// The node of the source.
+    pub(crate) fn source(&mut self, at: NodeRef) -> NodeRef {
+        let node = self.lowering.source_node(at.node);
+        if at.inner == u32::MAX {
+            return NodeRef { node, inner: u32::MAX };
+        }
+        let positions = self.inner.entry(at.node).or_insert_with(|| self.lowering.inner_positions(self.model.graph.node(at.node)));
+        // What has no place inside belongs to the node itself.
+        NodeRef { node, inner: positions.get(at.inner as usize).copied().unwrap_or(u32::MAX) }
+    }
 }

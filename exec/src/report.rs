@@ -20,7 +20,7 @@ use crate::generate::Generated;
 use crate::inputs::MatchNote;
 use crate::names::NodeNames;
 use crate::profile::{NodeProfile, Stats};
-use crate::runner::{RunOutcome, Schedule, Session};
+use crate::runner::{RunOutcome, Schedule, Session, SessionPartition};
 use crate::tensor::Value;
 
 /// Name of the schema.
@@ -186,6 +186,9 @@ pub struct NodeReport {
     pub flops: Option<u64>,
     /// The node that holds its time: both run in one group.
     pub fused_into: Option<String>,
+    /// ONNX operators that ran for it, where the model is of another kind; none where nothing was left to compute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lowered_to: Option<Vec<String>>,
     /// Nanoseconds that computing it took while preparing, where all it reads is constant; it takes none in a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folded_ns: Option<u64>,
@@ -302,8 +305,8 @@ impl RunReport {
                 note: p.assignment.note.clone(),
                 precision: p.assignment.precision.clone(),
                 nodes: p.spec.nodes.iter().map(|&n| graph.stable_id(n).to_owned()).collect(),
-                inputs: p.subgraph.inputs.iter().map(|&v| value_name(v)).collect(),
-                outputs: p.subgraph.outputs.iter().map(|&v| value_name(v)).collect(),
+                inputs: boundary_names(p, &p.subgraph.inputs),
+                outputs: boundary_names(p, &p.subgraph.outputs),
                 times: times.stats.into(),
                 sum_of_nodes_ns: times.sum_of_nodes_ns,
             }
@@ -342,6 +345,11 @@ impl RunReport {
             diagnostics: facts.diagnostics,
         }
     }
+}
+
+/// Names of values that a partition takes or gives; lowering keeps them.
+fn boundary_names(p: &SessionPartition, values: &[ValueId]) -> Vec<String> {
+    values.iter().map(|&v| p.subgraph.model.graph.value(v).name.to_string()).collect()
 }
 
 fn owners(session: &Session) -> Vec<usize> {
@@ -420,6 +428,7 @@ fn nodes(session: &Session, profiles: &[NodeProfile], dims: &Bindings, partition
                 bytes: p.bytes,
                 flops: flops.and_then(|f| f.eval(dims)).and_then(|n| u64::try_from(n).ok()),
                 fused_into,
+                lowered_to: (main).then(|| session.lowered_to(id)).flatten(),
                 folded_ns,
             }
         })

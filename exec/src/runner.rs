@@ -1,4 +1,9 @@
 //! Runs the partitions of a plan: prepared once, run many times.
+//!
+//! Engines run models in ONNX form. A torch model is lowered first, and everything that a session tells (times, errors,
+//! outputs, dumped values) is about the nodes and values of the model that it was given.
+
+mod source;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use recut_core::graph::{NodeId, ValueId, ValueKind};
+use recut_core::lower::lower;
 use recut_core::model::Model;
 use recut_core::partition::{PartitionId, Placement, Plan};
 
@@ -129,6 +135,8 @@ pub struct SessionPartition {
 /// A partitioned model that is ready to run, again and again.
 pub struct Session {
     model: Arc<Model>,
+    /// The model in the form that engines run: itself, or lowered.
+    lowered: Arc<Model>,
     context: Arc<ExecContext>,
     partitions: Vec<SessionPartition>,
     /// How often each boundary value is taken in one run, by partitions and as an output.
@@ -165,13 +173,17 @@ impl Session {
         cancel: &CancelToken,
         progress: &dyn Fn(Progress),
     ) -> Result<Self, RunError> {
-        let graph = &model.graph;
+        let lowered = lower(&model);
+        let graph = &lowered.graph;
+        let run_nodes: Vec<Vec<NodeId>> = specs.iter().map(|spec| source::run_nodes(&lowered, &spec.nodes)).collect();
         let mut owner = vec![usize::MAX; graph.nodes().len()];
-        for (p, spec) in specs.iter().enumerate() {
-            for &n in &spec.nodes {
+        for (p, nodes) in run_nodes.iter().enumerate() {
+            for &n in nodes {
                 owner[n.index()] = p;
             }
         }
+        let keep = options.keep.iter().filter_map(|&v| source::run_value(&lowered, v)).collect();
+        let options = PrepareOptions { keep: Arc::new(keep), ..options.clone() };
         let is_output: HashSet<ValueId> = graph.outputs().iter().copied().collect();
         let mut uses: HashMap<ValueId, usize> = HashMap::new();
         for &v in graph.outputs() {
@@ -182,12 +194,12 @@ impl Session {
         let mut missing: Vec<(String, String)> = Vec::new();
         let mut missing_in: Vec<(String, String)> = Vec::new();
         let total = specs.len();
-        for (p, spec) in specs.into_iter().enumerate() {
+        for (p, (spec, nodes)) in specs.into_iter().zip(run_nodes).enumerate() {
             if cancel.is_cancelled() {
                 return Err(RunError::Cancelled);
             }
             progress(Progress::Preparing { done: p, total });
-            let subgraph = subgraph(&model, &spec, &owner, p, &is_output);
+            let subgraph = subgraph(&lowered, &spec.name, nodes, &owner, p, &is_output);
             for &v in subgraph.inputs.iter() {
                 *uses.entry(v).or_default() += 1;
                 if let Some(from) = graph.producer(v).map(|n| owner[n.index()]) {
@@ -222,13 +234,20 @@ impl Session {
             }
         }
         progress(Progress::Preparing { done: total, total });
-        Ok(Self { model, context, partitions, uses })
+        Ok(Self { model, lowered, context, partitions, uses })
     }
 
     /// The model.
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
         &self.model
+    }
+
+    /// The operators that run for a node of the main graph, where the model was lowered.
+    #[must_use]
+    pub fn lowered_to(&self, node: NodeId) -> Option<Vec<String>> {
+        let lowering = self.lowered.lowering.as_ref()?;
+        Some(lowering.nodes_of(node).map(|n| self.lowered.graph.node(n).op.to_string()).collect())
     }
 
     /// Partitions, in execution order.
@@ -240,7 +259,8 @@ impl Session {
     /// Nodes that do not run by themselves, in all partitions.
     #[must_use]
     pub fn merged(&self) -> Vec<Merged> {
-        self.partitions.iter().flat_map(|p| lock(&p.prepared).merged()).collect()
+        let merged = self.partitions.iter().flat_map(|p| lock(&p.prepared).merged()).collect();
+        source::merged(&self.lowered, merged)
     }
 
     /// Number of compute threads.
@@ -311,10 +331,16 @@ impl Session {
         }
         let graph = &self.model.graph;
         let names = graph.outputs().iter().map(|&v| graph.value(v).name.to_string());
-        let tensor = |(v, x): (ValueId, Value)| x.as_tensor().map(|t| (graph.value(v).name.to_string(), t.clone()));
+        // Two values of the user's model may be one here, and both were asked for.
+        let by_value: HashMap<ValueId, Value> = dumped.into_iter().collect();
+        let dumps = graph.values().iter().enumerate().map(|(i, v)| (ValueId::new(i), v)).filter(|(v, _)| request.dump.contains(v));
+        let dumps = dumps.filter_map(|(v, value)| {
+            let t = by_value.get(&source::run_value(&self.lowered, v)?)?.as_tensor()?;
+            Some((value.name.to_string(), t.clone()))
+        });
         Ok(RunOutcome {
             outputs: names.zip(outputs).collect(),
-            dumps: dumped.into_iter().filter_map(tensor).collect(),
+            dumps: dumps.collect(),
             profile: Profile::of(events, self.partitions.len()),
         })
     }
@@ -330,14 +356,19 @@ impl Session {
         current: &AtomicUsize,
     ) -> Result<(Vec<Value>, RunEvents, Vec<(ValueId, Value)>), RunError> {
         let base = Instant::now();
-        let fed = feeds.iter().filter_map(|(v, x)| Some((*v, (x.clone(), *self.uses.get(v)?))));
+        let run_value = |v: ValueId| source::run_value(&self.lowered, v);
+        let wanted: &HashSet<ValueId> = &wanted.iter().filter_map(|&v| run_value(v)).collect();
+        let fed = feeds.iter().filter_map(|(v, x)| {
+            let v = run_value(*v)?;
+            Some((v, (x.clone(), *self.uses.get(&v)?)))
+        });
         let values: HashMap<_, _> = fed.collect();
         let state = Mutex::new(InFlight {
             held: values.values().map(|(x, _)| x.byte_len()).sum(),
             values,
             waiting: self.partitions.iter().map(|p| p.waits_for).collect(),
             events: RunEvents::default(),
-            dumped: feeds.iter().filter(|(v, _)| wanted.contains(*v)).map(|(v, x)| (*v, x.clone())).collect(),
+            dumped: feeds.iter().filter_map(|(v, x)| Some((run_value(*v)?, x.clone()))).filter(|(v, _)| wanted.contains(v)).collect(),
             done: 0,
             failure: None,
         });
@@ -360,15 +391,17 @@ impl Session {
             return Err(e);
         }
         let mut outputs = Vec::new();
-        for &v in self.model.graph.outputs() {
+        for &v in self.lowered.graph.outputs() {
             outputs.push(self.output(v, &state.values)?);
         }
         state.events.wall_ns = nanos(base.elapsed());
+        let nodes_of = |p: usize| self.partitions.get(p).map_or(&[][..], |p| &p.spec.nodes);
+        source::translate(&self.lowered, &mut state.events, self.partitions.len(), &nodes_of);
         Ok((outputs, state.events, state.dumped))
     }
 
     fn output(&self, v: ValueId, values: &HashMap<ValueId, (Value, usize)>) -> Result<Value, RunError> {
-        let value = self.model.graph.value(v);
+        let value = self.lowered.graph.value(v);
         if let Some((x, _)) = values.get(&v) {
             return Ok(x.clone());
         }
@@ -391,7 +424,7 @@ impl Session {
         cancel: &CancelToken,
     ) -> Result<(), RunError> {
         let p = &self.partitions[i];
-        let graph = &self.model.graph;
+        let graph = &self.lowered.graph;
         let mut inputs = Vec::with_capacity(p.subgraph.inputs.len());
         let held = {
             let mut state = lock(state);
@@ -483,11 +516,11 @@ impl<'s> SideBySide<'s> {
     }
 }
 
-fn subgraph(model: &Arc<Model>, spec: &PartitionSpec, owner: &[usize], p: usize, is_output: &HashSet<ValueId>) -> Subgraph {
+fn subgraph(model: &Arc<Model>, name: &Arc<str>, nodes: Vec<NodeId>, owner: &[usize], p: usize, is_output: &HashSet<ValueId>) -> Subgraph {
     let graph = &model.graph;
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     let mut seen = HashSet::new();
-    for &n in &spec.nodes {
+    for &n in &nodes {
         let node = graph.node(n);
         for v in node.reads() {
             let outside = match graph.value(v).kind {
@@ -505,8 +538,7 @@ fn subgraph(model: &Arc<Model>, spec: &PartitionSpec, owner: &[usize], p: usize,
             }
         }
     }
-    let nodes = spec.nodes.as_slice().into();
-    Subgraph { name: spec.name.clone(), model: model.clone(), nodes, inputs: inputs.into(), outputs: outputs.into() }
+    Subgraph { name: name.clone(), model: model.clone(), nodes: nodes.into(), inputs: inputs.into(), outputs: outputs.into() }
 }
 
 #[cfg(test)]

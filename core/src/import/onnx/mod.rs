@@ -65,6 +65,7 @@ pub(super) fn read(path: &Path, buf: FileBuf) -> Result<Imported, ImportError> {
             graph: main,
             modules,
             program: None,
+            lowering: None,
             stored_nodes: graph.node.len(),
             ir_version: model.ir_version,
             opsets: opsets.clone(),

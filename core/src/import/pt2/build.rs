@@ -84,7 +84,12 @@ impl Builder {
     }
 
     /// The main graph of a program.
-    pub(super) fn main(&mut self, module: &schema::GraphModule<'_>, weights: &Weights, user_inputs: &[String]) -> Result<Graph, String> {
+    pub(super) fn main(
+        &mut self,
+        module: &schema::GraphModule<'_>,
+        weights: &Weights,
+        user_inputs: &[Option<String>],
+    ) -> Result<Graph, String> {
         let stored = &module.graph;
         let mut level = Level::default();
         let mut names = Names::new();
@@ -109,7 +114,7 @@ impl Builder {
                 InputSpec::UserInput(_) => {
                     let path = user.next();
                     if let Some(name) = value_name(argument) {
-                        let shown = path.map_or(name, String::as_str);
+                        let shown = path.and_then(Option::as_deref).unwrap_or(name);
                         let id = self.declare(&mut level, stored, name, shown, |_, _| ValueKind::Input { default: None });
                         names.insert(name, id);
                         inputs.push(id);

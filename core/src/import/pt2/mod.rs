@@ -127,6 +127,7 @@ pub(super) fn read(path: &Path, file: DataFile, asked: Option<&str>) -> Result<I
             opsets: IndexMap::new(),
             producer: if torch.is_empty() { "torch.export".to_owned() } else { format!("torch {torch}") },
             metadata,
+            lowering: None,
         },
         diagnostics,
     })

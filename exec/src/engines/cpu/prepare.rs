@@ -383,7 +383,11 @@ impl Preparation<'_> {
 
     fn why_missing(&self, node: &Node, version: i64) -> String {
         if node.op.dialect != Dialect::Onnx {
-            return format!("{}, a torch operator, which this version does not run", node.op);
+            let reason = self.subgraph.model.lowering.as_ref().and_then(|l| {
+                let at = NodeId(node.ordinal);
+                l.missing.iter().find(|(n, _)| *n == at).map(|(_, why)| why.to_string())
+            });
+            return reason.unwrap_or_else(|| format!("{}, which is no ONNX operator", node.op));
         }
         if !node.op.domain.is_empty() {
             return node.op.to_string();

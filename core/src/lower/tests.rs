@@ -1,0 +1,1 @@
+//! What lowering gives for calls and whole programs.
