@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use crate::graph::{AttrValue, Graph, Node, ValueKind};
 use crate::lower::Lowering;
 use crate::modules::ModuleTree;
-use crate::weights::{DataFile, Storage, WeightRef};
+use crate::weights::{DataFile, WeightRef};
 
 /// The kind of file a model came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -88,7 +88,7 @@ impl Model {
     fn files(&self) -> Vec<Arc<DataFile>> {
         let mut files = vec![self.file.clone()];
         let mut add = |w: &WeightRef| {
-            if let Storage::File { file, .. } = &w.storage
+            if let Some(file) = w.storage.file()
                 && !files.iter().rev().any(|f| Arc::ptr_eq(f, file) || f.path == file.path)
             {
                 files.push(file.clone());

@@ -4,11 +4,15 @@
 //! length and modification time it had when the graph was decoded, so that a rewritten file gives an error and not
 //! garbage. Nothing is ever memory-mapped: a file that shrinks while mapped kills the process.
 
+mod deflated;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::dtype::DType;
+
+pub use deflated::Deflated;
 
 /// A file that weights are read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +37,15 @@ pub enum Storage {
         /// Number of bytes.
         len: u64,
     },
+    /// `len` bytes at `offset` of what a compressed part of a file unpacks to, in the same form.
+    Deflated {
+        /// The compressed part.
+        part: Arc<Deflated>,
+        /// First byte, after unpacking.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+    },
     /// Bytes in memory, in the same form. Small, or decoded from fields that have no dense form in the file.
     Inline(Arc<[u8]>),
     /// Strings in memory.
@@ -41,6 +54,18 @@ pub enum Storage {
     Zeros,
     /// There is no data to read, and this is why. The graph opens; running fails with this text.
     Missing(Arc<str>),
+}
+
+impl Storage {
+    /// The file that holds the bytes, if one does.
+    #[must_use]
+    pub fn file(&self) -> Option<&Arc<DataFile>> {
+        match self {
+            Self::File { file, .. } => Some(file),
+            Self::Deflated { part, .. } => Some(&part.file),
+            Self::Inline(_) | Self::Strings(_) | Self::Zeros | Self::Missing(_) => None,
+        }
+    }
 }
 
 /// A stored tensor.
@@ -72,6 +97,14 @@ pub enum WeightError {
         path: PathBuf,
         /// What the system says.
         source: std::io::Error,
+    },
+    /// A compressed part does not unpack to what its file says of it.
+    #[error("the compressed tensor data in {path} is damaged ({why}): save or copy the file again", path = .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
     },
 }
 
@@ -110,6 +143,7 @@ impl WeightRef {
             Storage::Missing(why) => Err(WeightError::Missing(why.clone())),
             Storage::Strings(_) => Err(WeightError::Missing("string tensors have no dense bytes".into())),
             Storage::File { file, offset, len } => file.read_at(*offset, *len),
+            Storage::Deflated { part, offset, len } => part.read_at(*offset, *len),
         }
     }
 }
@@ -130,7 +164,16 @@ impl DataFile {
     /// # Errors
     /// [`WeightError::Changed`] if length or modification time differ or the range lies outside, else what the system says.
     pub fn read_at(&self, offset: u64, len: u64) -> Result<Vec<u8>, WeightError> {
-        use std::io::{Read, Seek, SeekFrom};
+        use std::io::Read;
+        let mut f = self.open_at(offset, len)?;
+        let mut bytes = vec![0; usize::try_from(len).map_err(|_| WeightError::Changed(self.path.clone()))?];
+        f.read_exact(&mut bytes).map_err(|source| WeightError::Io { path: self.path.clone(), source })?;
+        Ok(bytes)
+    }
+
+    /// The file, standing at `offset`, after checking that it is still the one that was opened and has `len` bytes there.
+    fn open_at(&self, offset: u64, len: u64) -> Result<std::fs::File, WeightError> {
+        use std::io::{Seek, SeekFrom};
         let io = |source| WeightError::Io { path: self.path.clone(), source };
         let mut f = std::fs::File::open(&self.path).map_err(io)?;
         let meta = f.metadata().map_err(io)?;
@@ -139,8 +182,6 @@ impl DataFile {
             return Err(WeightError::Changed(self.path.clone()));
         }
         f.seek(SeekFrom::Start(offset)).map_err(io)?;
-        let mut bytes = vec![0; usize::try_from(len).map_err(|_| WeightError::Changed(self.path.clone()))?];
-        f.read_exact(&mut bytes).map_err(io)?;
-        Ok(bytes)
+        Ok(f)
     }
 }

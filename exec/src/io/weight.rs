@@ -32,7 +32,7 @@ pub fn load_weight(weight: &WeightRef) -> Result<Tensor, LoadError> {
         Storage::Strings(s) => return Ok(Tensor::from_strings(&dims, s.to_vec())?),
         Storage::Missing(why) => return Err(WeightError::Missing(why.clone()).into()),
         Storage::Zeros => return Ok(Tensor::zeros(weight.dtype, &dims)?),
-        Storage::File { .. } | Storage::Inline(_) => {}
+        Storage::File { .. } | Storage::Deflated { .. } | Storage::Inline(_) => {}
     }
     if weight.strides.is_some() {
         return gather(weight, &dims);

@@ -239,6 +239,7 @@ impl<'p> Tensors<'p> {
         match self.storage(t)? {
             Storage::Inline(b) => Ok(b.to_vec()),
             Storage::File { file, offset, len } => file.read_at(offset, len).map_err(|e| bad(e.to_string())),
+            Storage::Deflated { part, offset, len } => part.read_at(offset, len).map_err(|e| bad(e.to_string())),
             Storage::Strings(_) => Err(bad("sparse tensors of strings are not supported")),
             Storage::Zeros | Storage::Missing(_) => Err(bad("the sparse tensor has no data")),
         }

@@ -10,7 +10,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use crate::diagnostic::printable;
 use crate::import::{ImportError, ImportErrorKind};
-use crate::weights::DataFile;
+use crate::weights::{DataFile, Deflated, Storage};
 
 /// Largest JSON text that is read, in bytes. Programs of 20,000 nodes have about 22 MB.
 const MAX_JSON: u64 = 2 << 30;
@@ -26,7 +26,7 @@ pub(super) enum Layout {
     Legacy,
 }
 
-/// A stored entry: bytes that can be read from the file as they are.
+/// A range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) offset: u64,
@@ -89,27 +89,72 @@ impl Archive {
     /// Where an entry's bytes lie; `None` if there is no such entry.
     ///
     /// # Errors
-    /// If it is compressed or encrypted, or would lie outside the file: such bytes cannot be read in place.
-    pub(super) fn extent(&mut self, name: &str) -> Option<Result<Extent, String>> {
+    /// If it is encrypted, claims to hold what cannot be in it, or would lie outside the file.
+    pub(super) fn place(&mut self, name: &str) -> Option<Result<Place, String>> {
         let index = self.zip.index_for_name(name)?;
-        let whole = Extent { offset: 0, len: self.file.len };
-        Some(self.zip.by_index_raw(index).map_err(|e| e.to_string()).and_then(|entry| stored(&entry, whole)))
+        let whole = Place::File(Extent { offset: 0, len: self.file.len });
+        Some(self.zip.by_index_raw(index).map_err(|e| e.to_string()).and_then(|entry| within(&entry, &whole, &self.file)))
     }
 }
 
-/// Where the bytes of an entry lie, whose zip lies at `zip` in its file.
+/// Where the bytes of an entry lie, whose zip lies at `zip` of `file`.
 ///
 /// # Errors
-/// If they cannot be read in place.
-pub(super) fn stored<R: Read + ?Sized>(entry: &ZipFile<'_, R>, zip: Extent) -> Result<Extent, String> {
-    if entry.compression() != CompressionMethod::Stored || entry.encrypted() {
-        return Err("it is compressed, and tensors are read in place: save the model again with torch.export.save".to_owned());
+/// If they cannot be read from there.
+pub(super) fn within<R: Read + ?Sized>(entry: &ZipFile<'_, R>, zip: &Place, file: &Arc<DataFile>) -> Result<Place, String> {
+    let (size, packed) = (entry.size(), entry.compressed_size());
+    let start = entry.data_start().filter(|at| at.checked_add(packed).is_some_and(|end| end <= zip.range().len));
+    let Some(start) = start else { return Err("it lies outside of the file".to_owned()) };
+    if entry.encrypted() {
+        return Err("it is encrypted: save the model again with torch.export.save".to_owned());
     }
-    match entry.data_start() {
-        Some(at) if at.checked_add(entry.size()).is_some_and(|end| end <= zip.len) && entry.size() == entry.compressed_size() => {
-            Ok(Extent { offset: zip.offset + at, len: entry.size() })
+    match (entry.compression(), zip) {
+        (CompressionMethod::Stored, _) if size == packed => Ok(zip.part(start, size)),
+        (CompressionMethod::Deflated, Place::File(outer)) => {
+            if size > packed.saturating_mul(MAX_RATIO) {
+                return Err(format!("it claims to hold {size} bytes in {packed}, which cannot be"));
+            }
+            let offset = outer.offset + start;
+            let part = Deflated { file: Arc::clone(file), offset, packed, unpacked: size, crc: entry.crc32() };
+            Ok(Place::Deflated(Arc::new(part), Extent { offset: 0, len: size }))
         }
-        _ => Err("it lies outside of the file".to_owned()),
+        _ => Err("it is compressed in a way that is not read: save the model again with torch.export.save".to_owned()),
+    }
+}
+
+/// Where bytes of a file lie.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// As they are.
+    File(Extent),
+    /// In what a compressed entry unpacks to.
+    Deflated(Arc<Deflated>, Extent),
+}
+
+impl Place {
+    /// The range in the file, or in what the entry unpacks to.
+    pub(super) fn range(&self) -> Extent {
+        match self {
+            Self::File(range) | Self::Deflated(_, range) => *range,
+        }
+    }
+
+    /// A range of this one, which the caller has found to lie within.
+    fn part(&self, start: u64, len: u64) -> Self {
+        let range = Extent { offset: self.range().offset + start, len };
+        match self {
+            Self::File(_) => Self::File(range),
+            Self::Deflated(part, _) => Self::Deflated(Arc::clone(part), range),
+        }
+    }
+
+    /// `len` bytes at `start` as a tensor's storage; the caller has found them to lie within.
+    pub(super) fn storage(&self, file: &Arc<DataFile>, start: u64, len: u64) -> Storage {
+        let offset = self.range().offset + start;
+        match self {
+            Self::File(_) => Storage::File { file: Arc::clone(file), offset, len },
+            Self::Deflated(part, _) => Storage::Deflated { part: Arc::clone(part), offset, len },
+        }
     }
 }
 

@@ -156,3 +156,60 @@ fn bare_infinities_become_texts_only_outside_of_texts() {
     let v: serde_json::Value = serde_json::from_slice(&super::quote_bare_numbers(text)).unwrap();
     assert_eq!((&v["a"], &v["Infinity"]), (&"-Infinity".into(), &"a \" NaN".into()));
 }
+
+/// The archive with every entry compressed, as other tools pack it.
+fn deflated(name: &str, dir: &Path) -> PathBuf {
+    use std::io::{Read, Write};
+    let mut from = zip::ZipArchive::new(std::fs::File::open(sample(name)).unwrap()).unwrap();
+    let path = dir.join(name);
+    let mut to = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
+    for i in 0..from.len() {
+        let mut entry = from.by_index(i).unwrap();
+        let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
+        to.start_file(entry.name().to_owned(), options).unwrap();
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).unwrap();
+        to.write_all(&bytes).unwrap();
+    }
+    to.finish().unwrap();
+    path
+}
+
+#[test]
+fn compressed_archives_hold_the_same_weights() {
+    let dir = tempfile::tempdir().unwrap();
+    // Raw entries with views of one storage; nested torch.save files of both older layouts.
+    for name in ["tiny_edge.pt2", "old_cnn_2.8.0.pt2", "old_misc_2.4.1.pt2"] {
+        let packed = open(&deflated(name, dir.path())).unwrap();
+        assert!(packed.diagnostics.iter().all(|d| !d.code.starts_with("weight")), "{:?}", packed.diagnostics);
+        let plain = model(name);
+        let mut compared = 0;
+        for (a, b) in plain.graph.values().iter().zip(packed.model.graph.values()) {
+            let (Some(a), Some(b)) = (a.weight(), b.weight()) else { continue };
+            assert_eq!((a.dtype, &a.shape, &a.strides), (b.dtype, &b.shape, &b.strides));
+            if matches!(a.storage, Storage::File { .. }) {
+                assert!(matches!(b.storage, Storage::Deflated { .. }), "{b:?}");
+                assert_eq!(a.read().unwrap(), b.read().unwrap());
+                compared += 1;
+            }
+        }
+        assert!(compared > 3, "{name}: {compared}");
+    }
+}
+
+#[test]
+fn damaged_compressed_archives_are_an_error_and_no_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = std::fs::read(deflated("old_misc_2.4.1.pt2", dir.path())).unwrap();
+    let path = dir.path().join("bad.pt2");
+    for at in (0..bytes.len()).step_by(97) {
+        let mut b = bytes.clone();
+        b[at] ^= 0xa5;
+        std::fs::write(&path, &b).unwrap();
+        if let Ok(opened) = open(&path) {
+            for w in opened.model.graph.values().iter().filter_map(|v| v.weight()) {
+                let _: Result<Vec<u8>, _> = w.read();
+            }
+        }
+    }
+}

@@ -2,12 +2,11 @@
 //! of older ones.
 
 use std::collections::HashMap;
-use std::io::Read;
-use std::sync::Arc;
+use std::io::{Cursor, Read, Seek};
 
 use zip::ZipArchive;
 
-use super::archive::{Archive, Extent, Window, stored};
+use super::archive::{self, Archive, Place, Window};
 use super::schema::{Payload, PayloadConfig, SymInt, TensorMeta};
 use super::unpickle;
 use crate::diagnostic::{Diagnostic, printable};
@@ -60,38 +59,55 @@ impl Weights {
 
     /// Adds the tensors of a nested `torch.save` file, if there is such an entry. What cannot be read is a diagnostic.
     pub(super) fn read_pickled(&mut self, archive: &mut Archive, entry: &str, diagnostics: &mut Vec<Diagnostic>) {
-        let Some(extent) = archive.extent(entry) else { return };
-        let read = extent.and_then(|extent| nested(archive, extent, &mut self.by_name));
+        let Some(place) = archive.place(entry) else { return };
+        let read = place.and_then(|place| match &place {
+            Place::File(extent) => {
+                let window = Window::open(&archive.file.path, *extent).map_err(|e| e.to_string())?;
+                self.nested(archive, window, &place)
+            }
+            Place::Deflated(part, range) if range.len <= MAX_UNPACKED => {
+                let bytes = part.read_at(range.offset, range.len).map_err(|e| e.to_string())?;
+                self.nested(archive, Cursor::new(bytes), &place)
+            }
+            Place::Deflated(_, range) => Err(format!(
+                "it is compressed and unpacks to {} bytes; up to {MAX_UNPACKED} are unpacked: save the model again with torch.export.save",
+                range.len
+            )),
+        });
         if let Err(why) = read {
             let message = format!("the weights in {} cannot be read, so running the model is not possible: {why}", printable(entry));
             diagnostics.push(Diagnostic::warning("weights_unreadable", message));
         }
     }
+
+    /// The tensors of a `torch.save` file, which `reader` reads and which lies at `place` of the archive.
+    fn nested(&mut self, archive: &Archive, reader: impl Read + Seek, place: &Place) -> Result<(), String> {
+        if place.range().len == 0 {
+            return Ok(());
+        }
+        let mut zip = ZipArchive::new(reader).map_err(|e| e.to_string())?;
+        let root = (zip.file_names()).find_map(|n| n.strip_suffix("data.pkl").map(str::to_owned)).ok_or("it has no data.pkl")?;
+        let mut pickle = Vec::new();
+        let name = format!("{root}data.pkl");
+        let entry = zip.by_name(&name).map_err(|e| e.to_string())?;
+        entry.take(MAX_PICKLE).read_to_end(&mut pickle).map_err(|e| e.to_string())?;
+        for (name, t) in unpickle::tensors(&pickle)? {
+            let entry = format!("{root}data/{}", t.key);
+            let view = View::of(t.dtype, t.shape, Some(t.strides), t.offset)
+                .ok_or_else(|| format!("the shape of {} overflows", printable(&name)))?;
+            let storage = zip
+                .index_for_name(&entry)
+                .map(|i| zip.by_index_raw(i).map_err(|e| e.to_string()).and_then(|e| archive::within(&e, place, &archive.file)));
+            self.by_name.insert(name, view.weight(archive, &entry, storage));
+        }
+        Ok(())
+    }
 }
 
 /// Largest pickle of a state dict; the tensors' bytes are not in it.
 const MAX_PICKLE: u64 = 256 << 20;
-
-fn nested(archive: &Archive, extent: Extent, into: &mut HashMap<String, WeightRef>) -> Result<(), String> {
-    let window = Window::open(&archive.file.path, extent).map_err(|e| e.to_string())?;
-    if extent.len == 0 {
-        return Ok(());
-    }
-    let mut zip = ZipArchive::new(window).map_err(|e| e.to_string())?;
-    let root = (zip.file_names()).find_map(|n| n.strip_suffix("data.pkl").map(str::to_owned)).ok_or("it has no data.pkl")?;
-    let mut pickle = Vec::new();
-    let name = format!("{root}data.pkl");
-    let entry = zip.by_name(&name).map_err(|e| e.to_string())?;
-    entry.take(MAX_PICKLE).read_to_end(&mut pickle).map_err(|e| e.to_string())?;
-    for (name, t) in unpickle::tensors(&pickle)? {
-        let entry = format!("{root}data/{}", t.key);
-        let view =
-            View::of(t.dtype, t.shape, Some(t.strides), t.offset).ok_or_else(|| format!("the shape of {} overflows", printable(&name)))?;
-        let place = zip.index_for_name(&entry).map(|i| zip.by_index_raw(i).map_err(|e| e.to_string()).and_then(|e| stored(&e, extent)));
-        into.insert(name, view.weight(archive, &entry, place));
-    }
-    Ok(())
-}
+/// Largest `torch.save` file that is unpacked to find the tensors in it; it is dropped again.
+const MAX_UNPACKED: u64 = 1 << 30;
 
 fn weight(archive: &mut Archive, kind: &str, payload: &Payload<'_>) -> WeightRef {
     let missing = |why: String| WeightRef { dtype: DType::F32, shape: [].into(), strides: None, storage: Storage::Missing(why.into()) };
@@ -101,7 +117,7 @@ fn weight(archive: &mut Archive, kind: &str, payload: &Payload<'_>) -> WeightRef
     let Some(meta) = &payload.tensor_meta else { return missing("its type and shape are not given".to_owned()) };
     let Some(view) = View::new(meta) else { return missing("its type or shape is not one that can be stored".to_owned()) };
     let entry = archive.below_root(&format!("data/{kind}/{}", &*payload.path_name));
-    let place = archive.extent(&entry);
+    let place = archive.place(&entry);
     view.weight(archive, &entry, place)
 }
 
@@ -159,11 +175,11 @@ impl View {
     }
 
     /// The view as a weight; `place` is where the storage lies, the entry called `entry`, if there is one.
-    fn weight(self, archive: &Archive, entry: &str, place: Option<Result<Extent, String>>) -> WeightRef {
+    fn weight(self, archive: &Archive, entry: &str, place: Option<Result<Place, String>>) -> WeightRef {
         let storage = match place {
             None => Err(format!("the archive has no entry {}", printable(entry))),
             Some(Err(why)) => Err(format!("{}: {why}", printable(entry))),
-            Some(Ok(extent)) => self.within(archive, extent),
+            Some(Ok(place)) => self.within(archive, &place),
         };
         let storage = storage.unwrap_or_else(|why| Storage::Missing(why.into()));
         let strides = (!self.dense && storage != Storage::Zeros).then_some(self.strides);
@@ -171,8 +187,9 @@ impl View {
     }
 
     /// The bytes of the view inside its storage.
-    fn within(&self, archive: &Archive, extent: Extent) -> Result<Storage, String> {
-        if extent.len == 0 {
+    fn within(&self, archive: &Archive, place: &Place) -> Result<Storage, String> {
+        let stored = place.range().len;
+        if stored == 0 {
             // Fake or empty weights.
             return Ok(Storage::Zeros);
         }
@@ -181,10 +198,10 @@ impl View {
         let begin = self.offset.checked_mul(width).ok_or_else(too_large)?;
         let len = self.span.checked_mul(width).ok_or_else(too_large)?;
         let end = begin.checked_add(len).ok_or_else(too_large)?;
-        if end > extent.len {
-            return Err(format!("it reaches to byte {end} of a storage of {} bytes", extent.len));
+        if end > stored {
+            return Err(format!("it reaches to byte {end} of a storage of {stored} bytes"));
         }
-        Ok(Storage::File { file: Arc::clone(&archive.file), offset: extent.offset + begin, len })
+        Ok(place.storage(&archive.file, begin, len))
     }
 }
 

@@ -14,6 +14,8 @@ use crate::tensor::Tensor;
 struct Place {
     storage: usize,
     offset: u64,
+    /// Start of the compressed part that `offset` counts in.
+    part: Option<u64>,
     dtype: recut_core::dtype::DType,
     shape: Box<[u64]>,
     strides: Option<Box<[i64]>>,
@@ -29,13 +31,14 @@ pub(crate) struct WeightStore {
 impl WeightStore {
     /// The tensor, from the cache where it was read before.
     pub(crate) fn load(&self, weight: &WeightRef) -> Result<Tensor, LoadError> {
-        let (storage, offset) = match &weight.storage {
-            Storage::File { file, offset, .. } => (Arc::as_ptr(file) as usize, *offset),
-            Storage::Inline(b) => (b.as_ptr() as usize, 0),
+        let (storage, offset, part) = match &weight.storage {
+            Storage::File { file, offset, .. } => (Arc::as_ptr(file) as usize, *offset, None),
+            Storage::Deflated { part, offset, .. } => (Arc::as_ptr(&part.file) as usize, *offset, Some(part.offset)),
+            Storage::Inline(b) => (b.as_ptr() as usize, 0, None),
             Storage::Strings(_) | Storage::Zeros | Storage::Missing(_) => return load_weight(weight),
         };
         let (dtype, shape, strides) = (weight.dtype, weight.shape.clone(), weight.strides.clone());
-        let place = Place { storage, offset, dtype, shape, strides };
+        let place = Place { storage, offset, part, dtype, shape, strides };
         if let Some(t) = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(&place) {
             return Ok(t.clone());
         }
