@@ -1,9 +1,15 @@
-//! Opens models and says what was found: nodes, time, diagnostics, and with `--modules` the module tree.
+//! Opens models and says what was found: nodes, time, diagnostics, and with `--modules` the module tree, with `--costs`
+//! the operations by operator.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Instant;
 
+use recut_core::expr::{Bindings, Expr};
+use recut_core::infer::cost::node_cost;
+use recut_core::model::Model;
 use recut_core::modules::{ModuleId, ModuleTree};
+use recut_core::report::inspect::totals;
 
 fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -32,6 +38,9 @@ fn main() -> std::io::Result<()> {
                 if has("--modules") {
                     tree(&mut out, &m.modules, ModuleId::ROOT)?;
                 }
+                if has("--costs") {
+                    costs(&mut out, m)?;
+                }
                 if has("--nodes") {
                     for n in m.graph.node_ids() {
                         let node = m.graph.node(n);
@@ -44,6 +53,20 @@ fn main() -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn costs(out: &mut impl Write, m: &Model) -> std::io::Result<()> {
+    let dims = Bindings::new();
+    let t = totals(m, &dims);
+    let shown = |e: Option<Expr>| e.map_or_else(|| "not known".to_owned(), |e| e.to_string());
+    writeln!(out, "  {} parameters, {:?} operations, {} nodes without", t.params, t.flops, t.nodes_without_flops)?;
+    let mut by_op: BTreeMap<String, Option<Expr>> = BTreeMap::new();
+    for n in m.graph.node_ids() {
+        let flops = node_cost(m, n).flops;
+        let sum = by_op.entry(m.graph.node(n).op.to_string()).or_insert_with(|| Some(Expr::constant(0)));
+        *sum = sum.take().zip(flops).map(|(a, b)| a + b);
+    }
+    by_op.into_iter().try_for_each(|(op, flops)| writeln!(out, "    {op}: {}", shown(flops)))
 }
 
 fn tree(out: &mut impl Write, tree: &ModuleTree, root: ModuleId) -> std::io::Result<()> {

@@ -1,7 +1,9 @@
 //! Parameters, floating-point operations and bytes of a node, as expressions over symbolic dimensions.
 
+mod torch;
+
 use crate::expr::Expr;
-use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::graph::{Dialect, Graph, Node, NodeId, ValueId, ValueType};
 use crate::model::Model;
 use crate::shape::Dim;
 
@@ -55,10 +57,13 @@ pub fn total(graph: &Graph) -> Cost {
     sum
 }
 
-/// Bytes of a value, in its stored width; `None` if its shape or type is unknown.
+/// Bytes of a value, in its stored width; `None` if its shape or type is unknown. A number outside tensors has none.
 #[must_use]
 pub fn value_bytes(graph: &Graph, value: ValueId) -> Option<Expr> {
     let v = graph.value(value);
+    if v.ty == ValueType::Scalar {
+        return Some(Expr::constant(0));
+    }
     let bits = i64::from(v.dtype?.bits());
     let elements = v.shape.elements()?;
     Some((elements * Expr::constant(bits)).ceil_div(&Expr::constant(8)))
@@ -81,6 +86,9 @@ const COSTLY: &[(&str, i64)] = &[
     ("Sin", 10),
     ("Cos", 10),
 ];
+
+/// Operations per output element of all other operators.
+const COSTLY_DEFAULT: i64 = 1;
 
 /// Operators that move data and compute nothing.
 const MOVES: &[&str] = &[
@@ -125,16 +133,18 @@ fn flops(graph: &Graph, node: &Node) -> Option<Expr> {
     let shape = |v: Option<ValueId>| v.and_then(|v| graph.value(v).shape.elements());
     let dims = |i: usize| node.input(i).and_then(|v| graph.value(v).shape.dims());
     let output = || shape(node.outputs.first().copied().flatten());
-    let two = |e: Expr| e * Expr::constant(2);
+    if node.op.dialect == Dialect::Aten {
+        return torch::flops(graph, node);
+    }
     if !node.op.domain.is_empty() {
         return None;
     }
     match &*node.op.name {
         op if MOVES.binary_search(&op).is_ok() => Some(Expr::constant(0)),
-        "Conv" | "ConvInteger" => Some(two(output()? * per_output(dims(1)?)?)),
-        "QLinearConv" => Some(two(output()? * per_output(dims(3)?)?)),
+        "Conv" | "ConvInteger" => Some(two(output()? * pairs(dims(1)?)?)),
+        "QLinearConv" => Some(two(output()? * pairs(dims(3)?)?)),
         // Every input element meets every weight of its group once.
-        "ConvTranspose" => Some(two(shape(node.input(0))? * per_output(dims(1)?)?)),
+        "ConvTranspose" => Some(two(shape(node.input(0))? * pairs(dims(1)?)?)),
         "MatMul" | "MatMulInteger" => Some(two(output()? * dims(0)?.last()?.to_expr()?)),
         "QLinearMatMul" => Some(two(output()? * dims(0)?.last()?.to_expr()?)),
         "Gemm" => {
@@ -163,25 +173,65 @@ fn flops(graph: &Graph, node: &Node) -> Option<Expr> {
             Some(two(shape(node.input(0))? * positions(k)? + output()? * positions(v)?)).filter(|_| q.len() >= 3)
         }
         "Einsum" => {
-            let all: Vec<Expr> = (0..node.inputs.len()).filter_map(|i| shape(node.input(i))).collect();
-            (all.len() == 1).then(|| all[0].clone())
+            let operands: Option<Vec<&[Dim]>> = (0..node.inputs.len()).map(dims).collect();
+            einsum(node.text("equation")?, &operands?)
         }
         op => {
-            let factor = COSTLY.iter().find(|(o, _)| *o == op).map_or(1, |(_, n)| *n);
+            let factor = COSTLY.iter().find(|(o, _)| *o == op).map_or(COSTLY_DEFAULT, |(_, n)| *n);
             Some(output()? * Expr::constant(factor))
         }
     }
 }
 
-/// Multiply-adds for one output element of a convolution with this weight: all axes but the first.
-fn per_output(weight: &[Dim]) -> Option<Expr> {
+/// A multiplication and an addition for each of these.
+fn two(e: Expr) -> Expr {
+    e * Expr::constant(2)
+}
+
+/// Operations of a sum of products over all letters of the equation; of one operand each element is looked at once.
+/// `None` where an ellipsis hides axes, or equation and operands do not agree.
+fn einsum(equation: &str, operands: &[&[Dim]]) -> Option<Expr> {
+    let left: String = equation.split("->").next()?.chars().filter(|c| !c.is_whitespace()).collect();
+    let mut sizes: Vec<(char, Expr)> = Vec::new();
+    let mut terms = left.split(',');
+    for dims in operands {
+        let letters = terms.next().filter(|t| t.chars().count() == dims.len() && !t.contains('.'))?;
+        for (letter, dim) in letters.chars().zip(*dims) {
+            if !sizes.iter().any(|(l, _)| *l == letter) {
+                sizes.push((letter, dim.to_expr()?));
+            }
+        }
+    }
+    let all = sizes.into_iter().fold(Expr::constant(1), |p, (_, size)| p * size);
+    Some(all * Expr::constant(i64::try_from(operands.len()).ok()?))
+}
+
+/// Multiply-adds of a convolution with this weight for one output element, of a transposed one for one input element:
+/// all axes but the first.
+fn pairs(weight: &[Dim]) -> Option<Expr> {
     weight.iter().skip(1).try_fold(Expr::constant(1), |p, d| Some(p * d.to_expr()?))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::shape::Shape;
+
     #[test]
     fn searched_tables_are_sorted() {
-        assert!(super::MOVES.is_sorted());
+        assert!(MOVES.is_sorted());
+    }
+
+    #[test]
+    fn a_sum_of_products_counts_its_letters() {
+        let (a, b) = (Shape::known(&[2, 3, 4]), Shape::known(&[2, 4, 5]));
+        let count = |equation: &str, shapes: &[&Shape]| {
+            let dims: Vec<&[Dim]> = shapes.iter().map(|s| s.dims().unwrap()).collect();
+            einsum(equation, &dims).and_then(|e| e.as_const())
+        };
+        assert_eq!(count("bik, bkj -> bij", &[&a, &b]), Some(2 * 2 * 3 * 4 * 5));
+        assert_eq!(count("bik->bki", &[&a]), Some(24));
+        assert_eq!(count("...k,bkj->...j", &[&a, &b]), None);
+        assert_eq!(count("bik,bkj->bij", &[&a, &a, &b]), None);
     }
 }
