@@ -10,7 +10,7 @@ use super::pattern::Matcher;
 use super::set::NodeSet;
 use super::torch_names::{self, Class};
 use crate::diagnostic::printable;
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Dialect, Graph, NodeId};
 use crate::modules::ModuleId;
 
 /// The modules whose path matches, with everything below; `shared@1` is one call of a module.
@@ -225,7 +225,12 @@ pub(super) fn by_class(index: &SelectorIndex, pattern: &Pattern) -> Result<Found
 
     let graph = &index.model().graph;
     let lost = |m: ModuleId| modules.get(m.index()).is_none_or(|m| m.class.is_none());
-    if !graph.nodes().iter().any(|n| lost(n.module)) && index.inner().iter().all(|n| !lost(n.module)) {
+    // torch.export names no modules inside of nested graphs: such nodes have the module of the node that holds them.
+    let lost_inside = |i: usize| {
+        let (inner, outer) = (&index.inner()[i], graph.node(index.inner()[i].outer));
+        lost(inner.module) || outer.op.dialect == Dialect::Aten && inner.module == outer.module
+    };
+    if !graph.nodes().iter().any(|n| lost(n.module)) && !(0..index.inner().len()).any(lost_inside) {
         return Ok(found);
     }
     let mut ops: Vec<&str> =
@@ -235,9 +240,9 @@ pub(super) fn by_class(index: &SelectorIndex, pattern: &Pattern) -> Result<Found
     if ops.is_empty() {
         return Ok(found);
     }
-    let by_op = ops::select(index, &OpQuery::named(ops.iter().map(|&s| s.to_owned())), |n, inner| {
-        lost(inner.map_or(graph.node(n).module, |i| index.inner()[i].module))
-    });
+    // A module may be asked to work in place.
+    let forms = ops.iter().flat_map(|op| [(*op).to_owned(), format!("{op}_")]);
+    let by_op = ops::select(index, &OpQuery::named(forms), |n, inner| inner.map_or_else(|| lost(graph.node(n).module), lost_inside));
     if !by_op.nodes.is_empty() {
         found.remarks.push(format!(
             "`{}`: the file does not tell the module class of {} node(s); they were matched by operator ({})",
