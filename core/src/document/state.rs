@@ -153,7 +153,7 @@ impl Document {
         self.derived.backend.as_deref()
     }
 
-    /// What the backend says, where there is one.
+    /// What the backend says of every node; without one, which nodes have no form that engines run, where there are any.
     #[must_use]
     pub fn support(&self) -> Option<&SupportMap> {
         self.derived.support.as_ref()
@@ -368,7 +368,7 @@ impl Document {
         let view = if touched.wraps { view(&self.model, &self.config, &mut self.resolver)? } else { old.view.clone() };
         let (backend, support) = if touched.backend || touched.dims && old.backend.is_some() {
             let backend = if touched.backend { backend(&self.config, &self.options)? } else { old.backend.clone() };
-            let support = backend.as_ref().map(|b| support_map(&self.model, b, &self.config.dims));
+            let support = support(&self.model, backend.as_deref(), &self.config.dims);
             (backend, support)
         } else {
             (old.backend.clone(), old.support.clone())
@@ -393,6 +393,14 @@ impl Document {
     }
 }
 
+/// What can run accelerated: what the backend says; without one, everything that has a form that engines run.
+fn support(model: &Arc<Model>, backend: Option<&Backend>, dims: &crate::expr::Bindings) -> Option<SupportMap> {
+    match backend {
+        Some(backend) => Some(support_map(model, backend, dims)),
+        None => crate::lower::support(model),
+    }
+}
+
 impl Derived {
     pub(super) fn new(
         model: &Arc<Model>,
@@ -403,7 +411,7 @@ impl Derived {
         let marks = resolver.marks(config);
         let view = view(model, config, resolver)?;
         let backend = backend(config, options)?;
-        let support = backend.as_ref().map(|b| support_map(model, b, &config.dims));
+        let support = support(model, backend.as_deref(), &config.dims);
         Ok(Self::planned(marks, view, backend, support, config, options))
     }
 

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::aliases::{self, Aliases};
 use super::schema::{self, Argument, InputSpec, Named, OutputSpec, SymInt, Symbolic, TensorMeta};
 use super::scopes::{Scope, Scopes};
 use super::symbols;
@@ -29,26 +30,23 @@ pub(super) struct Builder {
     texts: HashMap<Box<str>, Arc<str>>,
     exprs: HashMap<Box<str>, Dim>,
     nodes: usize,
-    in_place_views: usize,
+    lost_writes: usize,
 }
 
 /// Nodes and values of the level that is being built.
 #[derive(Default)]
-struct Level {
-    nodes: Vec<Node>,
-    values: Vec<Value>,
+pub(super) struct Level {
+    pub(super) nodes: Vec<Node>,
+    pub(super) values: Vec<Value>,
     names: HashSet<Box<str>>,
-    /// What a value has become by in-place operators.
-    became: HashMap<ValueId, ValueId>,
-    /// Values that share their elements with another one under another shape.
-    views: HashMap<ValueId, ValueId>,
+    pub(super) aliases: Aliases,
 }
 
 /// Names of one stored graph, with the values they mean.
 type Names<'p> = HashMap<&'p str, ValueId>;
 
 impl Level {
-    fn value(&mut self, name: &str, kind: ValueKind, ty: ValueType, dtype: Option<DType>, shape: Shape) -> ValueId {
+    pub(super) fn value(&mut self, name: &str, kind: ValueKind, ty: ValueType, dtype: Option<DType>, shape: Shape) -> ValueId {
         let id = ValueId::new(self.values.len());
         // Names are unique in their graph; a graph that was read into this one may repeat them.
         let mut unique: Box<str> = name.into();
@@ -59,14 +57,6 @@ impl Level {
         }
         self.values.push(Value { name: unique, kind, ty, dtype, shape });
         id
-    }
-
-    /// What a value is now.
-    fn current(&self, mut value: ValueId) -> ValueId {
-        while let Some(&next) = self.became.get(&value) {
-            value = next;
-        }
-        value
     }
 }
 
@@ -79,7 +69,7 @@ impl Builder {
             texts: HashMap::new(),
             exprs: HashMap::new(),
             nodes: 0,
-            in_place_views: 0,
+            lost_writes: 0,
         }
     }
 
@@ -152,7 +142,11 @@ impl Builder {
             into.extend(self.output(&mut level, &names, argument, i)?);
         }
         // State that in-place operators changed is returned like that of functional programs.
-        mutated.extend(states.iter().map(|&s| (s, level.current(s))).filter(|(s, now)| s != now).map(|(_, now)| now));
+        for state in states {
+            let now = level.resolve(state);
+            mutated.extend((now != state).then_some(now));
+        }
+        self.lost_writes += level.aliases.lost;
         outputs.append(&mut mutated);
         self.remarks();
         number_first_calls(&mut level.nodes);
@@ -160,10 +154,10 @@ impl Builder {
     }
 
     fn remarks(&mut self) {
-        if self.in_place_views > 0 {
-            let n = self.in_place_views;
+        if self.lost_writes > 0 {
+            let n = self.lost_writes;
             let message = format!(
-                "{n} in-place operators write through a view of another tensor, which later readers of that tensor do not see here: export with .run_decompositions() to be sure"
+                "{n} in-place operators write through a view that cannot be followed to its tensor, so that later readers of that tensor do not see it here: export with .run_decompositions() to be sure"
             );
             self.diagnostics.push(Diagnostic::warning("in_place_view", message));
         }
@@ -214,7 +208,7 @@ impl Builder {
     fn output(&mut self, level: &mut Level, names: &Names<'_>, argument: &Argument<'_>, index: usize) -> Result<Option<ValueId>, String> {
         if let Some(name) = value_name(argument) {
             let value = names.get(name).ok_or_else(|| format!("output {index} is {}, which nothing makes", printable(name)))?;
-            return Ok(Some(level.current(*value)));
+            return Ok(Some(level.resolve(*value)));
         }
         let constant = match argument {
             Argument::AsInt(n) | Argument::AsSymInt(Symbolic::AsInt(n)) => WeightRef::inline(DType::I64, &[], n.to_le_bytes().to_vec()),
@@ -267,7 +261,7 @@ impl Builder {
         for (operand, input) in operands.into_iter().zip(&nested.graph.inputs) {
             let value = *names.get(operand).ok_or_else(|| unknown(node, operand))?;
             if let Some(name) = value_name(input) {
-                inner.insert(name, level.current(value));
+                inner.insert(name, level.resolve(value));
             }
         }
         let scope = self.scope(node, outer);
@@ -275,7 +269,7 @@ impl Builder {
         let results = nested.graph.outputs.iter().flat_map(value_names);
         for (name, result) in node.outputs.iter().flat_map(value_names).zip(results) {
             let value = *inner.get(result).ok_or_else(|| unknown(node, result))?;
-            names.insert(name, level.current(value));
+            names.insert(name, level.resolve(value));
         }
         Ok(())
     }
@@ -323,7 +317,9 @@ impl Builder {
         let trace = node.metadata.as_ref().and_then(|m| m.stack_trace.as_deref()).filter(|t| !t.is_empty());
         let torch_op = self.text(&op.to_string());
         let fx_node = (!node.outputs.is_empty()).then(|| node.name.as_deref().map(|n| self.text(n))).flatten();
-        self.track_mutation(level, &op, &call.inputs, &outputs);
+        let (target, writes) = (call.inputs.first().copied(), aliases::writes(&op));
+        let view = target.filter(|_| !writes && aliases::is_view(&op, contiguous(stored, node), same_type(level, target, &outputs)));
+        let made = outputs.clone();
         level.nodes.push(Node {
             name,
             op,
@@ -340,23 +336,17 @@ impl Builder {
             ordinal,
             opset: None,
         });
+        if let (true, Some(target), Some(&Some(result))) = (writes, target, made.first()) {
+            level.note_write(target, result, id);
+        }
+        if let Some(parent) = view {
+            made.iter().enumerate().for_each(|(slot, v)| {
+                if let Some(v) = v {
+                    level.note_view(*v, parent, id, slot)
+                }
+            });
+        }
         Ok(())
-    }
-
-    /// Later readers of a tensor that an in-place operator changes read its result.
-    fn track_mutation(&mut self, level: &mut Level, op: &Op, inputs: &[ValueId], outputs: &[Option<ValueId>]) {
-        let (Some(&target), Some(Some(result))) = (inputs.first(), outputs.first()) else { return };
-        if &*op.domain != "aten" {
-            return;
-        }
-        if op.name.ends_with('_') && !op.name.starts_with("__") {
-            if level.views.contains_key(&target) || level.views.values().any(|&base| base == target) {
-                self.in_place_views += usize::from(&*op.name != "detach_");
-            }
-            level.became.insert(target, *result);
-        } else if is_view(&op.name) {
-            level.views.insert(*result, target);
-        }
     }
 
     fn scope(&mut self, node: &schema::Node<'_>, outer: Scope) -> Scope {
@@ -386,7 +376,7 @@ impl Builder {
     #[allow(clippy::too_many_arguments, reason = "what an argument may refer to is all there is at this place")]
     fn argument<'p>(
         &mut self,
-        level: &Level,
+        level: &mut Level,
         names: &Names<'p>,
         node: &schema::Node<'_>,
         name: &Arc<str>,
@@ -396,7 +386,8 @@ impl Builder {
     ) -> Result<AttrValue, String> {
         let mut read = |value: &str| -> Result<AttrValue, String> {
             let id = *names.get(value).ok_or_else(|| unknown(node, value))?;
-            call.inputs.push(level.current(id));
+            let now = level.resolve(id);
+            call.inputs.push(now);
             Ok(AttrValue::Input(call.inputs.len() - 1))
         };
         let list = |items: Result<Vec<AttrValue>, String>| items.map(|v| AttrValue::List(v.into()));
@@ -561,41 +552,25 @@ fn parse_target(target: &str) -> Op {
     }
 }
 
-/// Operators whose result shares the elements of their first argument.
-fn is_view(name: &str) -> bool {
-    matches!(
-        name,
-        "view"
-            | "reshape"
-            | "select"
-            | "slice"
-            | "transpose"
-            | "t"
-            | "permute"
-            | "squeeze"
-            | "unsqueeze"
-            | "expand"
-            | "narrow"
-            | "alias"
-            | "detach"
-            | "diagonal"
-            | "unfold"
-            | "split"
-            | "split_with_sizes"
-            | "chunk"
-            | "unbind"
-            | "flatten"
-            | "unflatten"
-            | "view_as"
-            | "expand_as"
-            | "as_strided"
-            | "movedim"
-            | "swapaxes"
-            | "real"
-            | "imag"
-            | "view_as_real"
-            | "view_as_complex"
-    )
+/// Whether the node's first argument lies in order in memory, as far as the program tells.
+fn contiguous(stored: &schema::Graph<'_>, node: &schema::Node<'_>) -> bool {
+    let meta = node.inputs.first().and_then(|i| value_name(&i.arg)).and_then(|n| stored.tensor_values.get(n));
+    let Some((sizes, strides)) = meta.and_then(|m| Some((&m.sizes, m.strides.as_ref()?))) else { return true };
+    let number = |s: &SymInt<'_>| if let SymInt::AsInt(n) = s { Some(*n) } else { None };
+    let mut dense = Some(1i64);
+    sizes.iter().zip(strides).rev().all(|(size, stride)| {
+        let (size, stride) = (number(size), number(stride));
+        // What is not known counts as in order.
+        let fits = size == Some(1) || dense.is_none() || stride.is_none() || stride == dense;
+        dense = dense.zip(size).and_then(|(d, s)| d.checked_mul(s));
+        fits
+    })
+}
+
+/// Whether a node's first result has the element type of a value.
+fn same_type(level: &Level, value: Option<ValueId>, outputs: &[Option<ValueId>]) -> bool {
+    let dtype = |v: ValueId| level.values[v.index()].dtype;
+    value.map(dtype) == outputs.first().copied().flatten().map(dtype)
 }
 
 fn memory_format(n: i64) -> String {

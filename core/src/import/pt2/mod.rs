@@ -5,6 +5,7 @@
 //! is ever executed. Nodes keep the names, targets and arguments of the FX graph: an argument that is a value is an
 //! [`AttrValue::Input`](crate::graph::AttrValue::Input), all others are constants.
 
+mod aliases;
 mod archive;
 mod build;
 mod pytree;

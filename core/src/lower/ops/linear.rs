@@ -11,15 +11,15 @@ use crate::graph::ValueId;
 use crate::shape::{Dim, Shape};
 
 pub(super) const TABLE: Table = &[
-    ("addbmm", |_, _| Err("it sums products over the batch".to_owned())),
+    ("addbmm", addbmm),
     ("addmm", addmm),
     ("addmv", addmv),
     ("baddbmm", baddbmm),
-    ("bilinear", |_, _| Err("bilinear forms have no ONNX form here".to_owned())),
+    ("bilinear", bilinear),
     ("bmm", |l, c| product(l, c, "self", "mat2")),
     ("dot", dot),
     ("einsum", einsum),
-    ("inner", |_, _| Err("inner products of tensors have no ONNX form here".to_owned())),
+    ("inner", inner),
     ("linear", linear),
     ("matmul", |l, c| product(l, c, "self", "other")),
     ("mm", |l, c| product(l, c, "self", "mat2")),
@@ -124,6 +124,41 @@ fn baddbmm(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
         return one(if alpha == 1.0 { made } else { l.zip("Mul", made, by, dtype) });
     }
     one(weighted(l, made, alpha, x, beta, dtype)?)
+}
+
+fn addbmm(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
+    let (x, a, b) = (c.tensor("self")?, c.tensor("batch1")?, c.tensor("batch2")?);
+    let dtype = c.out_dtype()?;
+    let each = matmul(l, a, b, dtype);
+    let made = l.reduce("ReduceSum", each, &[0], false, dtype);
+    one(weighted(l, made, factor(c, "alpha")?, x, factor(c, "beta")?, dtype)?)
+}
+
+fn bilinear(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
+    let (a, b, w) = (c.tensor("input1")?, c.tensor("input2")?, c.tensor("weight")?);
+    let dtype = c.out_dtype()?;
+    let made = l.emit("Einsum", &[a, w, b], &[("equation", text("...i,oij,...j->...o"))], dtype);
+    one(match c.opt_tensor("bias")? {
+        Some(bias) => l.emit("Add", &[made, bias], &[], dtype),
+        None => made,
+    })
+}
+
+/// Products over the last axes of both; a scalar scales.
+fn inner(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
+    let (a, b) = (c.tensor("self")?, c.tensor("other")?);
+    let dtype = c.out_dtype()?;
+    let (ra, rb) = (l.rank(a)?, l.rank(b)?);
+    if ra == 0 || rb == 0 {
+        return one(l.zip("Mul", a, b, dtype));
+    }
+    let letters = |n: usize, from: u8| (0..n as u8).map(|i| char::from(from + i)).collect::<String>();
+    if ra > 12 || rb > 12 {
+        return Err("it has too many axes".to_owned());
+    }
+    let (x, y) = (letters(ra - 1, b'a'), letters(rb - 1, b'n'));
+    let equation = format!("{x}z,{y}z->{x}{y}");
+    one(l.emit("Einsum", &[a, b], &[("equation", text(&equation))], dtype))
 }
 
 fn dot(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {

@@ -2,7 +2,9 @@
 
 mod arithmetic;
 mod attention;
+mod bags;
 mod compare;
+mod composites;
 mod control_flow;
 mod convolution;
 mod creation;
@@ -38,7 +40,9 @@ type Table = &'static [(&'static str, Rule)];
 const TABLES: &[Table] = &[
     arithmetic::TABLE,
     attention::TABLE,
+    bags::TABLE,
     compare::TABLE,
+    composites::TABLE,
     control_flow::TABLE,
     convolution::TABLE,
     creation::TABLE,

@@ -37,6 +37,9 @@ fn per_channel(l: &mut Lower<'_>, dtype: DType, channels: i64, x: f64) -> Res<Va
 fn batch_norm(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let x = c.tensor(if c.has("input") { "input" } else { "self" })?;
     let dtype = c.out_dtype()?;
+    if &*c.node.op.overload == "no_stats" {
+        return by_own_statistics(l, c, x, dtype);
+    }
     if c.has("training") && c.flag("training")? || c.has("train") && c.flag("train")? {
         return Err("it gathers statistics (the model was exported in training mode)".to_owned());
     }
@@ -57,6 +60,28 @@ fn batch_norm(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let fact = Fact::of(Some(dtype), l.shape(x));
     let made = l.emit_fact("BatchNormalization", &[Some(x), Some(scale), Some(shift), Some(mean), Some(variance)], &list, fact);
     // What else the operator gives is for training.
+    one(made)
+}
+
+/// By mean and variance of the input itself: what is left of an instance norm.
+fn by_own_statistics(l: &mut Lower<'_>, c: &Call<'_>, x: ValueId, dtype: DType) -> Res<Vec<Option<ValueId>>> {
+    let rank = l.rank(x)?;
+    let axes: Vec<usize> = (0..rank).filter(|&a| a != 1).collect();
+    let after: Vec<usize> = (1..rank.saturating_sub(1)).collect();
+    let mean = l.reduce("ReduceMean", x, &axes, true, dtype);
+    let distance = l.zip("Sub", x, mean, dtype);
+    let square = l.zip("Mul", distance, distance, dtype);
+    let variance = l.reduce("ReduceMean", square, &axes, true, dtype);
+    let eps = l.number(dtype, c.float("eps")?)?;
+    let sum = l.zip("Add", variance, eps, dtype);
+    let root = l.map("Sqrt", sum, dtype);
+    let mut made = l.zip("Div", distance, root, dtype);
+    for (name, op) in [("weight", "Mul"), ("bias", "Add")] {
+        if let Some(w) = opt(c, name)? {
+            let w = l.unsqueeze(w, &after);
+            made = l.zip(op, made, w, dtype);
+        }
+    }
     one(made)
 }
 

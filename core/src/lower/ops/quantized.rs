@@ -10,8 +10,12 @@ use crate::dtype::DType;
 use crate::graph::ValueId;
 
 pub(super) const TABLE: Table = &[
+    // The mask of what was in range is for training, and its second result is read by nothing in inference.
+    ("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", fake_per_tensor),
     ("fake_quantize_per_channel_affine", fake_per_channel),
+    ("fake_quantize_per_channel_affine_cachemask", fake_per_channel),
     ("fake_quantize_per_tensor_affine", fake_per_tensor),
+    ("fake_quantize_per_tensor_affine_cachemask", fake_per_tensor),
     ("quantized_decomposed.dequantize_per_channel", |l, c| dequantize(l, c, true)),
     ("quantized_decomposed.dequantize_per_tensor", |l, c| dequantize(l, c, false)),
     ("quantized_decomposed.quantize_per_channel", |l, c| quantize(l, c, true)),

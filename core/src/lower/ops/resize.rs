@@ -57,7 +57,8 @@ fn resize(l: &mut Lower<'_>, c: &Call<'_>, mode: &str, antialias: bool) -> Res<V
         _ => list.push(("mode", text("linear"))),
     }
     if antialias {
-        list.push(("antialias", int(1)));
+        // Torch weighs only places that exist.
+        list.extend([("antialias", int(1)), ("exclude_outside", int(1))]);
     }
     let how = match (mode, corners) {
         ("nearest", _) => "asymmetric",
@@ -71,17 +72,23 @@ fn resize(l: &mut Lower<'_>, c: &Call<'_>, mode: &str, antialias: bool) -> Res<V
     let axes: Vec<i64> = (2..n as i64 + 2).collect();
     list.push(("axes", ints(&axes)));
     let fact = Fact::of(Some(dtype), c.out(0).shape);
-    // Torch computes places by the factors, where they are given, and with aligned corners by the sizes.
-    let exact = factors.as_ref().is_some_and(|f| f.iter().all(|&f| f as f32 as f64 == f)) && !corners;
+    // Torch computes places by the factors, where they are given, and with aligned corners by the sizes. A runtime computes
+    // sizes in single precision: where that gives other sizes than torch has, the sizes are said.
     let out = c.out(0).shape;
     let known: Option<Vec<i64>> = out.dims().and_then(|d| d.iter().skip(2).map(|d| i64::try_from(d.known()?).ok()).collect());
-    let consistent = match (&factors, &known) {
-        (Some(f), Some(k)) => {
-            (0..n).all(|i| l.static_dim(x, i + 2).zip(k.get(i)).is_some_and(|(s, &k)| f.get(i).is_some_and(|f| s as f64 * f == k as f64)))
-        }
-        _ => false,
+    let gives_these_sizes = |f: &[f64]| {
+        known.as_ref().is_none_or(|k| {
+            f.len() == n
+                && (0..n).all(|i| l.static_dim(x, i + 2).zip(k.get(i)).is_some_and(|(s, &k)| (s as f32 * f[i] as f32).floor() as i64 == k))
+        })
     };
-    if let Some(f) = factors.as_ref().filter(|_| exact && (consistent || sizes.is_none())) {
+    if let (Some(f), "nearest", Some(k)) = (&factors, mode, &known)
+        && f.iter().any(|&f| f64::from(f as f32) != f)
+    {
+        return nearest(l, x, f, k, n);
+    }
+    let by_factors = factors.as_ref().is_some_and(|f| !corners && gives_these_sizes(f));
+    if let Some(f) = factors.as_ref().filter(|_| by_factors || sizes.is_none() && known.is_none()) {
         let bytes = f.iter().flat_map(|&f| (f as f32).to_le_bytes()).collect();
         let scales = l.level.constant(DType::F32, &[f.len() as u64], bytes);
         return one(l.emit_fact("Resize", &[Some(x), None, Some(scales)], &list, fact));
@@ -93,6 +100,21 @@ fn resize(l: &mut Lower<'_>, c: &Call<'_>, mode: &str, antialias: bool) -> Res<V
     };
     let sizes = l.sizes(&sizes);
     one(l.emit_fact("Resize", &[Some(x), None, None, Some(sizes)], &list, fact))
+}
+
+/// By factors that single precision does not hold exactly: which places torch reads is worked out here, since a runtime
+/// that divides by the rounded factor may read the ones beside them.
+fn nearest(l: &mut Lower<'_>, x: ValueId, factors: &[f64], sizes: &[i64], n: usize) -> Res<Vec<Option<ValueId>>> {
+    let mut now = x;
+    for i in 0..n {
+        let (Some(&f), Some(&size)) = (factors.get(i), sizes.get(i)) else { return Err("a factor is missing".to_owned()) };
+        let given = l.static_dim(x, i + 2).filter(|&g| g > 0 && size <= 1 << 20).ok_or("its sizes are not known")?;
+        let step = (1.0 / f) as f32;
+        let places: Vec<i64> = (0..size).map(|k| ((k as f32 * step).floor() as i64).min(given - 1)).collect();
+        let at = l.i64s(&places);
+        now = super::indexing::gathered(l, now, at, i + 2)?;
+    }
+    one(now)
 }
 
 fn grid_sampler(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {

@@ -12,6 +12,7 @@ use crate::graph::ValueId;
 pub(super) const TABLE: Table = &[
     ("_index_put_impl", index_put),
     ("_unsafe_index_put", index_put),
+    ("diagonal_scatter", diagonal_scatter),
     ("index_add", |l, c| along(l, c, "source", Some("add"))),
     ("index_copy", |l, c| along(l, c, "source", None)),
     ("index_fill", index_fill),
@@ -217,6 +218,42 @@ fn slice_scatter(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let all = l.emit_fact("Range", &[Some(from), Some(to), Some(by)], &[], Fact::of(Some(DType::I64), shape));
     let at = l.slice(all, 0, start, end, step);
     one(slices(l, x, axis, at, src, None)?)
+}
+
+/// Along a diagonal of two axes: each element is spread over its row (or column), and taken where the diagonal is.
+fn diagonal_scatter(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
+    let (x, src) = (c.tensor("self")?, c.tensor("src")?);
+    let rank = l.rank(x)?;
+    let (a, b) = (l.axis(x, c.int("dim1")?)?, l.axis(x, c.int("dim2")?)?);
+    let offset = c.int("offset")?;
+    let dtype = l.dtype(x)?;
+    let (Some(rows), Some(columns)) = (l.static_dim(x, a), l.static_dim(x, b)) else {
+        return Err("the sizes of its two axes are not known".to_owned());
+    };
+    let mut order: Vec<usize> = (0..rank).filter(|&i| i != a && i != b).collect();
+    order.extend([a, b]);
+    let mut inverse = vec![0; rank];
+    order.iter().enumerate().for_each(|(i, &o)| inverse[o] = i);
+    let turned = l.transpose(x, &order);
+    let count = if offset >= 0 { rows.min(columns - offset) } else { (rows + offset).min(columns) }.max(0);
+    // Above the main diagonal the row counts the elements, below it the column.
+    let whole = if offset >= 0 { rows } else { columns };
+    let mut pads = vec![0i64; 2 * (rank - 1)];
+    if let Some(end) = pads.last_mut() {
+        *end = whole - count;
+    }
+    let pads = l.i64s(&pads);
+    let src = l.cast(src, dtype);
+    let fact = Fact::of(Some(dtype), crate::shape::Shape::new(vec![crate::shape::Dim::Unknown; rank - 1]));
+    let padded = l.emit_fact("Pad", &[Some(src), Some(pads)], &[("mode", text("constant"))], fact);
+    let spread = l.unsqueeze(padded, &[if offset >= 0 { rank - 1 } else { rank - 2 }]);
+    let zero = l.scalar(DType::F32, Number::Int(0))?;
+    let square = l.expand(zero, &[Size::Known(rows), Size::Known(columns)]);
+    let list = [("dtype", super::super::values::type_number(DType::F32)), ("k", int(offset))];
+    let unit = l.emit_fact("EyeLike", &[Some(square)], &list, Fact::of(Some(DType::F32), crate::shape::Shape::UNKNOWN));
+    let on = l.cast(unit, DType::Bool);
+    let made = l.select(on, spread, turned, dtype);
+    one(l.transpose(made, &inverse))
 }
 
 /// Elements in order to where the mask holds: a running count of the mask says which.

@@ -233,12 +233,21 @@ fn repeat(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 }
 
 fn repeat_interleave(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let mut x = c.tensor("self").map_err(|_| "it repeats each element another number of times".to_owned())?;
-    let times = c.size("repeats").map_err(|_| "it repeats each element another number of times".to_owned())?;
+    let times = c.size("repeats")?;
+    let size = if c.has("output_size") { c.opt_size("output_size")? } else { None };
+    if !c.has("self") {
+        return one(super::bags::repeated(l, c.tensor("repeats")?, size)?);
+    }
+    let mut x = c.tensor("self")?;
     if let Size::Value(v) = times
         && l.rank(v)? > 0
     {
-        return Err("it repeats each element another number of times".to_owned());
+        let (x, axis) = match c.opt_int("dim")? {
+            Some(d) => (x, l.axis(x, d)?),
+            None => (l.reshape_to(x, &[-1]), 0),
+        };
+        let at = super::bags::repeated(l, v, size)?;
+        return one(super::indexing::gathered(l, x, at, axis)?);
     }
     let axis = match c.opt_int("dim")? {
         Some(d) => l.axis(x, d)?,
