@@ -306,8 +306,14 @@ impl std::ops::Mul for Expr {
 
 impl std::fmt::Display for Atom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let spaced = f.alternate();
         match self {
             Self::Var(name) => f.write_str(name),
+            Self::FloorDiv(a, b) if spaced => write!(f, "floor(({a:#})/({b:#}))"),
+            Self::CeilDiv(a, b) if spaced => write!(f, "ceil(({a:#})/({b:#}))"),
+            Self::Mod(a, b) if spaced => write!(f, "mod({a:#},{b:#})"),
+            Self::Min(a, b) if spaced => write!(f, "min({a:#},{b:#})"),
+            Self::Max(a, b) if spaced => write!(f, "max({a:#},{b:#})"),
             Self::FloorDiv(a, b) => write!(f, "floor(({a})/({b}))"),
             Self::CeilDiv(a, b) => write!(f, "ceil(({a})/({b}))"),
             Self::Mod(a, b) => write!(f, "mod({a},{b})"),
@@ -318,6 +324,8 @@ impl std::fmt::Display for Atom {
 }
 
 impl std::fmt::Display for Expr {
+    /// As people write it (`2*batch+1`). The alternate form (`{:#}`) sets spaces around sums and differences, so that it
+    /// can be told from a symbol whose name has a hyphen: for files that are read again.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.overflowed {
             return f.write_str("?");
@@ -328,20 +336,29 @@ impl std::fmt::Display for Expr {
         // Constants last, as people write them: `2*batch+1`.
         let constants_last = self.terms.iter().filter(|(m, _)| !m.is_empty()).chain(self.terms.iter().filter(|(m, _)| m.is_empty()));
         for (i, (monomial, factor)) in constants_last.enumerate() {
-            if i > 0 && *factor >= 0 {
-                f.write_str("+")?;
+            match (i > 0, *factor >= 0, f.alternate()) {
+                (true, true, true) => f.write_str(" + ")?,
+                (true, false, true) => f.write_str(" ")?,
+                (true, true, false) => f.write_str("+")?,
+                _ => {}
             }
             match (factor, monomial.is_empty()) {
+                (c, true) if i > 0 && *c < 0 && f.alternate() => write!(f, "- {}", c.unsigned_abs())?,
                 (c, true) => write!(f, "{c}")?,
                 (1, false) => {}
-                (-1, false) => f.write_str("-")?,
+                (-1, false) => f.write_str(if i > 0 && f.alternate() { "- " } else { "-" })?,
+                (c, _) if i > 0 && *c < 0 && f.alternate() => write!(f, "- {}*", c.unsigned_abs())?,
                 (c, false) => write!(f, "{c}*")?,
             }
             for (j, (atom, power)) in monomial.iter().enumerate() {
                 if j > 0 {
                     f.write_str("*")?;
                 }
-                write!(f, "{atom}")?;
+                if f.alternate() {
+                    write!(f, "{atom:#}")?;
+                } else {
+                    write!(f, "{atom}")?;
+                }
                 if *power > 1 {
                     write!(f, "^{power}")?;
                 }

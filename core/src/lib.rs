@@ -5,6 +5,8 @@
 //! of nodes; [`config`] holds what a user asked for and [`document`] its history; [`view`] contracts wraps;
 //! [`support`] says what a backend takes; [`partition`] gives the plan; [`report`] and [`export`] write it down.
 
+mod base64;
+pub mod columns;
 pub mod config;
 pub mod diagnostic;
 pub mod document;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
+use crate::columns::Column;
 use crate::graph::{AttrValue, Graph, Node, ValueKind};
 use crate::lower::Lowering;
 use crate::modules::ModuleTree;
@@ -62,6 +63,8 @@ pub struct Model {
     pub metadata: Vec<(String, String)>,
     /// How it was made from a model of another dialect; `None` for models that were read from a file.
     pub lowering: Option<Arc<Lowering>>,
+    /// Data about the nodes of the main graph that came with the file.
+    pub columns: Vec<Column>,
 }
 
 impl Model {

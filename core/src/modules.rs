@@ -152,6 +152,26 @@ impl ModuleTreeBuilder {
         id
     }
 
+    /// The module at `path` directly inside `parent`, whatever the path says, made if it is new. Where modules would be
+    /// absurdly deep, this is `parent` itself.
+    pub fn inside(&mut self, parent: ModuleId, path: &str, class: Option<&Arc<str>>) -> ModuleId {
+        if let Some(&known) = self.by_path.get(path) {
+            return known;
+        }
+        if self.modules[parent.index()].depth >= MAX_DEPTH {
+            return parent;
+        }
+        let id = self.push(path.into(), parent);
+        self.modules[id.index()].class = class.cloned();
+        id
+    }
+
+    /// The module at `path`, if there is one so far.
+    #[must_use]
+    pub fn find(&self, path: &str) -> Option<ModuleId> {
+        self.by_path.get(path).copied()
+    }
+
     fn push(&mut self, path: Box<str>, parent: ModuleId) -> ModuleId {
         let id = ModuleId::new(self.modules.len());
         let depth = self.modules[parent.index()].depth + 1;

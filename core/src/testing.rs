@@ -235,6 +235,7 @@ impl ModelBuilder {
             opsets: self.opsets,
             producer: "test".to_owned(),
             metadata: Vec::new(),
+            columns: Vec::new(),
         }
     }
 }

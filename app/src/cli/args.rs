@@ -411,6 +411,8 @@ pub enum SchemaWhat {
     Config,
     /// The objects that `--json` prints.
     Report,
+    /// Recut graph files: graphs as JSON.
+    Graph,
 }
 
 /// `recut completions`.

@@ -20,15 +20,15 @@ const MAX_CELL: usize = 56;
 /// A table being built.
 #[derive(Debug)]
 pub struct Table {
-    columns: Vec<(&'static str, Align)>,
+    columns: Vec<(String, Align)>,
     rows: Vec<Vec<(String, Option<Tone>)>>,
 }
 
 impl Table {
     /// A table with these columns.
     #[must_use]
-    pub fn new(columns: &[(&'static str, Align)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+    pub fn new(columns: &[(&str, Align)]) -> Self {
+        Self { columns: columns.iter().map(|(t, a)| ((*t).to_owned(), *a)).collect(), rows: Vec::new() }
     }
 
     /// Adds a row. Cells may hold names from files: they are made printable here.
@@ -54,7 +54,7 @@ impl Table {
             .map(|(i, (title, _))| self.rows.iter().filter_map(|r| r.get(i)).map(|(c, _)| c.width()).max().unwrap_or(0).max(title.width()))
             .collect();
         let mut text = String::new();
-        let titles: Vec<_> = self.columns.iter().map(|(t, _)| ((*t).to_owned(), Some(Tone::Dim))).collect();
+        let titles: Vec<_> = self.columns.iter().map(|(t, _)| (t.clone(), Some(Tone::Dim))).collect();
         for row in std::iter::once(&titles).chain(&self.rows) {
             let mut line = " ".repeat(indent);
             let mut gap = 0;

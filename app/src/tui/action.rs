@@ -68,7 +68,7 @@ actions! {
         ExpandAll "expand-all" ["+", "="] "Unfold one more level everywhere";
         ViewLanes "view-lanes" ["1"] "Lanes: one row per node, one lane per live tensor";
         ViewProblems "view-problems" ["8", "p"] "Problems: what is wrong with file, marks and plan";
-        Heat "heat" ["H"] "Colour by placement, time, bytes or FLOPs";
+        Heat "heat" ["H"] "Colour by placement, time, bytes, FLOPs, or a data column of the file";
         Search "search" ["/"] "Search name, op, module, shape, attribute; `re:` takes a regex";
         SearchNext "search-next" ["n"] "Next match";
         SearchPrevious "search-previous" ["N"] "Previous match";

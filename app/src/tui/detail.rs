@@ -1,5 +1,6 @@
 //! What the detail pane says of the row under the cursor: made once when that row changes, not in every frame.
 
+use recut_core::columns::{Entry, number_text};
 use recut_core::diagnostic::printable;
 use recut_core::graph::{NodeId, ValueId, ValueKind};
 use recut_core::modules::ModuleId;
@@ -218,6 +219,7 @@ impl Writer<'_> {
             }
         }
         self.cost(id);
+        self.columns(id);
         self.head("Why here");
         for step in self.state.document.explain(id) {
             let role = if step.decided { Role::Text } else { Role::TextDim };
@@ -283,6 +285,28 @@ impl Writer<'_> {
         if let Some(p) = costs.params.get(id.index()).filter(|p| **p > 0) {
             self.fact("params", Role::Text, count(*p));
         }
+    }
+
+    /// What the file's data columns say of a node.
+    fn columns(&mut self, id: NodeId) {
+        let model = self.state.document.model().clone();
+        let mut entries = model.columns.iter().filter_map(|c| Some((c, c.get(id)?))).peekable();
+        if entries.peek().is_none() {
+            return;
+        }
+        self.head("Data");
+        for (column, entry) in entries.by_ref().take(MOST) {
+            let text = match entry {
+                Entry::Number(x) => match &column.unit {
+                    Some(unit) => format!("{} {}", number_text(x), printable(unit)),
+                    None => number_text(x),
+                },
+                Entry::Text(t) => printable(t).into_owned(),
+            };
+            self.line(vec![(Role::TextDim, format!("{}  ", printable(&column.name))), (Role::Text, text)]).indent = 4;
+        }
+        let rest = entries.count();
+        self.more(MOST + rest);
     }
 
     fn module(&mut self, id: ModuleId) -> &'static str {

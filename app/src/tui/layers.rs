@@ -81,6 +81,8 @@ pub enum Command {
     DropRecovered(PathBuf),
     /// Remove the recovery file of this session.
     DropRecovery,
+    /// Show a data column of the model beside the nodes, or none.
+    Column(Option<String>),
     /// Use another theme.
     Theme(String),
     /// Move to a node.

@@ -16,6 +16,7 @@ pub mod keymap;
 pub mod lanes;
 pub mod layers;
 pub mod msg;
+pub mod overlay;
 pub mod query;
 pub mod run_job;
 pub mod runtime;

@@ -22,6 +22,7 @@ use super::keymap::Keymap;
 use super::lanes::{Folds, Lanes, RowKind, Wiring};
 use super::layers::Layer;
 use super::msg::{Effect, JOB_KINDS, JobId, JobKind, JobRequest, Progress};
+use super::overlay::ShownColumn;
 use super::run_job::RunResult;
 use super::tree::Tree;
 use super::user_files::Recovered;
@@ -47,6 +48,8 @@ pub enum Heat {
     Bytes,
     /// Floating-point operations.
     Flops,
+    /// A data column of the model, by its position.
+    Column(usize),
 }
 
 /// Nodes that a search or selector matches.
@@ -204,6 +207,8 @@ pub struct State {
     pub numbers: PlanNumbers,
     /// What colours mean.
     pub heat: Heat,
+    /// The data column that they mean, if they mean one.
+    pub column: Option<ShownColumn>,
     /// Times of the last run.
     pub profile: Option<Box<RunResult>>,
     /// Longest time of a node in it.
@@ -286,6 +291,7 @@ impl State {
             costs: None,
             numbers: PlanNumbers::default(),
             heat: Heat::Placement,
+            column: None,
             profile: None,
             hottest: 0,
             profile_stale: false,
@@ -418,6 +424,12 @@ impl State {
     /// The model is another one: everything that holds ids starts again, what holds names stays.
     pub(super) fn remodelled(&mut self, here: Option<String>, effects: &mut Vec<Effect>) {
         let model = self.document.model().clone();
+        // The same column stays on the screen, wherever it stands now.
+        if let Some(column) = self.column.take()
+            && !self.show_column(&column.name)
+        {
+            self.show_beside(Heat::Placement);
+        }
         self.wiring = Wiring::new(&model, &self.document.config().dims);
         self.folds = Folds::initial(&model.modules, INITIAL_ROWS);
         self.tree = Tree::new(&model.modules);
@@ -544,18 +556,6 @@ impl State {
     #[must_use]
     pub fn time(&self, node: NodeId) -> Option<u64> {
         self.profile.as_ref()?.time(node)
-    }
-
-    /// Heat of a node from 0 to 1 under the current colouring.
-    #[must_use]
-    pub fn heat_of(&self, node: NodeId) -> Option<f64> {
-        let share = |n: u64, max: u64| if max == 0 { 0.0 } else { n as f64 / max as f64 };
-        match self.heat {
-            Heat::Placement => None,
-            Heat::Time => self.time(node).map(|t| share(t, self.hottest)),
-            Heat::Bytes => self.costs.as_ref().and_then(|c| Some(share((*c.bytes.get(node.index())?)?, c.max_bytes))),
-            Heat::Flops => self.costs.as_ref().and_then(|c| Some(share((*c.flops.get(node.index())?)?, c.max_flops))),
-        }
     }
 
     /// Keeps cursors on the screen and what is cached true. Called after every message.

@@ -1,3 +1,4 @@
 //! Writing graphs and plans down for other programs.
 
 pub mod dot;
+pub mod json;

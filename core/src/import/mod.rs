@@ -3,9 +3,14 @@
 //! The format is decided by content, not by the file's extension. Trouble in a part of the file is a [`Diagnostic`];
 //! a file that cannot be a model is one [`ImportError`].
 
+mod dims;
+mod external;
+pub mod json;
 pub mod onnx;
 pub(crate) mod pt2;
+mod reports;
 mod sniff;
+mod sort;
 mod structure;
 
 use std::path::{Path, PathBuf};
@@ -89,6 +94,8 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Imported, ImportE
     let buf = onnx::FileBuf::open(path).map_err(|e| unreadable(format!("cannot be opened: {e}")))?;
     let mut imported = if sniff::is_zip(buf.head()) {
         pt2::read(path, buf.stat().clone(), options.model_name.as_deref())?
+    } else if sniff::is_json(buf.head()) {
+        json::read(path, buf)?
     } else if let Some(why) = sniff::refuse(buf.head(), buf.stat().len) {
         return Err(ImportError::new(path, ImportErrorKind::NotAModel, why));
     } else {

@@ -5,6 +5,12 @@ pub(super) fn is_zip(head: &[u8]) -> bool {
     head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
 }
 
+/// Whether it is a JSON object, as far as one can see: `{` and then a key or the end.
+pub(super) fn is_json(head: &[u8]) -> bool {
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    text.strip_prefix(b"{").is_some_and(|rest| matches!(rest.trim_ascii_start().first(), Some(b'"' | b'}') | None))
+}
+
 /// Why a file that begins like this is not read; `None` if it may be an ONNX file, which has no mark of its own.
 pub(super) fn refuse(head: &[u8], len: u64) -> Option<String> {
     let no = |what: &str| Some(format!("this is not an ONNX model: it is {what}"));
@@ -81,6 +87,16 @@ mod tests {
         assert!(says(b"\xff\xfeh\0i\0").contains("UTF-16"));
         assert!(says(b"just some words\n").contains("text"));
         assert!(says("späte Wörter 世".as_bytes()).contains("text"));
+    }
+
+    #[test]
+    fn json_is_told_by_its_brace() {
+        for yes in [&b"{\"format\": 1"[..], b"\xef\xbb\xbf\n {\r\n\t\"a\"", b"{}", b"{ "] {
+            assert!(is_json(yes));
+        }
+        for no in [&b""[..], b"{{", b"{a: 1}", b"[1]", b"\x08\x08{\""] {
+            assert!(!is_json(no));
+        }
     }
 
     #[test]

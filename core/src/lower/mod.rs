@@ -125,6 +125,8 @@ fn lowered_model(source: &Arc<Model>, graph: Graph, lowering: Lowering) -> Model
         opsets: [(String::new(), OPSET)].into(),
         producer: source.producer.clone(),
         metadata: source.metadata.clone(),
+        // Those are about the source's nodes.
+        columns: Vec::new(),
         lowering: Some(Arc::new(lowering)),
     }
 }

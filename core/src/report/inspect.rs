@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::columns::{Column, ColumnData, Entry};
 use crate::diagnostic::Diagnostic;
 use crate::dtype::DType;
 use crate::expr::{Bindings, Expr};
@@ -42,6 +43,9 @@ pub struct InspectReport {
     pub nodes: Vec<NodeInfo>,
     /// Values of the main graph.
     pub values: Vec<ValueInfo>,
+    /// Data columns that came with the file; their entries stand with the nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<ColumnInfo>,
     /// What was noticed while reading.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -67,6 +71,27 @@ pub struct ModelInfo {
     pub symbols: Vec<String>,
     /// Key-value metadata.
     pub metadata: IndexMap<String, String>,
+}
+
+/// A data column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ColumnInfo {
+    /// Its name.
+    pub name: String,
+    /// Unit of its numbers.
+    pub unit: Option<String>,
+    /// `number` or `text`.
+    pub kind: String,
+}
+
+/// An entry of a data column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ColumnEntry {
+    /// A number.
+    Number(f64),
+    /// A text.
+    Text(String),
 }
 
 /// Sums over the main graph.
@@ -172,6 +197,9 @@ pub struct NodeInfo {
     pub flops: Quantity,
     /// Bytes read and written.
     pub bytes: Quantity,
+    /// Entries of the data columns, by the column's name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub columns: IndexMap<String, ColumnEntry>,
 }
 
 fn is_zero(n: &usize) -> bool {
@@ -225,6 +253,7 @@ pub fn inspect(model: &Model, diagnostics: &[Diagnostic], dims: &Bindings) -> In
         modules: modules(model, &nodes),
         nodes,
         values: (0..graph.values().len()).map(|v| value_info(graph, ValueId::new(v), dims)).collect(),
+        columns: columns(model),
         diagnostics: diagnostics.to_vec(),
     }
 }
@@ -334,7 +363,25 @@ pub fn node_info(model: &Model, id: NodeId, dims: &Bindings) -> NodeInfo {
         params: cost.params,
         flops: Quantity::new(cost.flops.as_ref(), dims),
         bytes: Quantity::new(cost.bytes.as_ref(), dims),
+        columns: model.columns.iter().filter_map(|c| Some((c.name.clone(), column_entry(c, id)?))).collect(),
     }
+}
+
+fn column_entry(column: &Column, node: NodeId) -> Option<ColumnEntry> {
+    Some(match column.get(node)? {
+        Entry::Number(x) => ColumnEntry::Number(x),
+        Entry::Text(t) => ColumnEntry::Text(t.to_owned()),
+    })
+}
+
+/// The data columns that came with a model.
+#[must_use]
+pub fn columns(model: &Model) -> Vec<ColumnInfo> {
+    let kind = |c: &Column| match c.data {
+        ColumnData::Numbers(_) => "number",
+        ColumnData::Texts(_) => "text",
+    };
+    model.columns.iter().map(|c| ColumnInfo { name: c.name.clone(), unit: c.unit.clone(), kind: kind(c).to_owned() }).collect()
 }
 
 /// One value.

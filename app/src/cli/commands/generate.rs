@@ -16,6 +16,7 @@ use crate::cli::output::Output;
 pub fn schema(what: SchemaWhat, out: &Output) -> Result<()> {
     let text = match what {
         SchemaWhat::Config => serde_json::to_string_pretty(&recut_core::config::config_schema()),
+        SchemaWhat::Graph => serde_json::to_string_pretty(&recut_core::import::json::schema::graph_schema()),
         SchemaWhat::Report => serde_json::to_string_pretty(&report_schema()),
     };
     let text = text.map_err(|e| CliError::stdout(&e.into()))?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use recut_core::columns::{ColumnData, Entry, number_text};
 use recut_core::diagnostic::{Diagnostic, Severity, printable};
 use recut_core::expr::Bindings;
 use recut_core::graph::{NodeId, ValueId};
@@ -119,6 +120,10 @@ fn summary(model: &Model, diagnostics: &[Diagnostic], dims: &Bindings, out: &Out
     if report.modules.len() > 1 {
         s.push_str(&format!("\n{}\n{}", title("Modules"), modules(&report, SUMMARY_DEPTH, SUMMARY_ROWS, out, 2)));
     }
+    if !model.columns.is_empty() {
+        let names: Vec<_> = model.columns.iter().map(|c| printable(&c.heading()).into_owned()).collect();
+        s.push_str(&format!("\n{}\n  {} (--nodes shows them)\n", title("Data columns"), names.join(", ")));
+    }
     s.push_str(&problems(diagnostics, out));
     s
 }
@@ -223,20 +228,31 @@ fn values(all: impl Iterator<Item = ValueInfo>, out: &Output, indent: usize) -> 
 }
 
 fn nodes(model: &Model, which: impl Iterator<Item = NodeId>, dims: &Bindings, out: &Output) -> String {
-    let mut t = Table::new(&[
+    let headings: Vec<String> = model.columns.iter().map(|c| printable(&c.heading()).into_owned()).collect();
+    let mut heads = vec![
         ("node", Align::Left),
         ("op", Align::Left),
         ("module", Align::Left),
         ("output", Align::Left),
         ("params", Align::Right),
         ("FLOPs", Align::Right),
-    ]);
+    ];
+    for (c, heading) in model.columns.iter().zip(&headings) {
+        let align = if matches!(c.data, ColumnData::Numbers(_)) { Align::Right } else { Align::Left };
+        heads.push((heading, align));
+    }
+    let mut t = Table::new(&heads);
     for id in which {
         let n: NodeInfo = inspect::node_info(model, id, dims);
         let output = model.graph.node(id).outputs.iter().flatten().next().map(|&v| inspect::value_info(&model.graph, v, dims));
         let output = output.map_or_else(String::new, |v| format!("{}{}", v.dtype.map_or("?", recut_core::dtype::DType::name), shape(&v)));
         let params = if n.params > 0 { count(n.params) } else { String::new() };
-        t.row([n.id, n.op, n.module, output, params, quantity(&n.flops)]);
+        let data = model.columns.iter().map(|c| match c.get(id) {
+            Some(Entry::Number(x)) => number_text(x),
+            Some(Entry::Text(t)) => t.to_owned(),
+            None => String::new(),
+        });
+        t.row([n.id, n.op, n.module, output, params, quantity(&n.flops)].into_iter().chain(data));
     }
     t.render(out.colored(), 0)
 }

@@ -1,5 +1,6 @@
 //! The app driven by keys, with the frame checked as glyphs and styles.
 
+mod columns;
 mod frames;
 mod guards;
 mod marking;

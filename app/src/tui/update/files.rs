@@ -200,7 +200,7 @@ fn done(state: &mut State, output: JobOutput, effects: &mut Vec<Effect>) {
             }
             state.profile = Some(result);
             state.profile_stale = false;
-            state.heat = Heat::Time;
+            state.show_beside(Heat::Time);
             state.revision += 1;
             state.note(Role::Success, text);
         }

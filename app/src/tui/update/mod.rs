@@ -15,7 +15,8 @@ use super::action::Action;
 use super::hit::Pane;
 use super::layers::{Ask, AskFor, Choice, Command, Item, Layer, Prompt};
 use super::msg::{Effect, JobKind, JobRequest, Msg};
-use super::state::{Heat, MainView, Running, State};
+use super::overlay;
+use super::state::{MainView, Running, State};
 use crate::theme::Role;
 
 /// Takes in one message and says what is to be done outside.
@@ -84,7 +85,7 @@ fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
             state.main = if on { MainView::Lanes } else { MainView::Problems };
             state.focus = Pane::Main;
         }
-        Action::Heat => heat(state),
+        Action::Heat => overlay::next(state),
         Action::Search => {
             state.begin_search();
             state.layers.push(Layer::Search(Prompt::default()));
@@ -144,25 +145,6 @@ fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
     }
 }
 
-fn heat(state: &mut State) {
-    let order = [Heat::Placement, Heat::Time, Heat::Bytes, Heat::Flops];
-    let has = |h: Heat| match h {
-        Heat::Placement => true,
-        Heat::Time => state.profile.is_some(),
-        Heat::Bytes | Heat::Flops => state.costs.is_some(),
-    };
-    let at = order.iter().position(|h| *h == state.heat).unwrap_or(0);
-    let next = order.iter().cycle().skip(at + 1).copied().find(|h| has(*h)).unwrap_or(Heat::Placement);
-    state.heat = next;
-    let text = match next {
-        Heat::Placement => "colours show where nodes run",
-        Heat::Time => "colours show measured time",
-        Heat::Bytes => "colours show bytes read and written",
-        Heat::Flops => "colours show FLOPs",
-    };
-    state.note(Role::Info, text);
-}
-
 /// Esc: the first of dialog (handled before), run, range, selection, matches, message that there is.
 fn cancel(state: &mut State, effects: &mut Vec<Effect>) {
     if state.running.is_some() {
@@ -205,6 +187,7 @@ fn perform(state: &mut State, command: Command, effects: &mut Vec<Effect>) {
                 state.jump(n);
             }
         }
+        Command::Column(name) => overlay::choose(state, name.as_deref()),
         Command::Edit(_)
         | Command::Torch(_)
         | Command::Accelerate(_)

@@ -12,7 +12,7 @@ use super::perform;
 use crate::theme::{BUILT_IN, Role};
 
 /// Commands that take an argument: name, argument, what it does.
-const TYPED: [(&str, &str, &str); 15] = [
+const TYPED: [(&str, &str, &str); 16] = [
     ("torch", "SEL", "Run what a selector matches in torch"),
     ("accelerate", "SEL", "Pin what a selector matches to the accelerator"),
     ("leaf", "SEL", "Never split the modules that a selector matches"),
@@ -23,6 +23,7 @@ const TYPED: [(&str, &str, &str); 15] = [
     ("strategy", "NAME", "Set the partitioning strategy"),
     ("min-block-size", "N", "Set the least number of nodes of an accelerated partition"),
     ("dim", "NAME=N", "Set the size of a symbolic dimension; `NAME=` opens it again"),
+    ("column", "NAME", "Show a data column of the file beside the nodes; `none` for none"),
     ("w", "[FILE]", "Save the config"),
     ("wq", "[FILE]", "Save the config and quit"),
     ("q!", "", "Quit without saving"),
@@ -43,7 +44,11 @@ pub fn commands(state: &State) -> Vec<Item> {
     let backends = recut_core::support::backend_names()
         .into_iter()
         .map(|n| Item::new(format!("backend {n}"), "", Command::Backend(Some(n.to_owned()))));
-    actions.chain(typed).chain(themes).chain(backends).collect()
+    let columns = state.document.model().columns.iter().map(|c| {
+        let label = format!("column {}", recut_core::diagnostic::printable(&c.name));
+        Item::new(label, "", Command::Column(Some(c.name.clone())))
+    });
+    actions.chain(typed).chain(themes).chain(backends).chain(columns).collect()
 }
 
 /// What a typed line asks for: `None` if it is no command, an error if it is one with a wrong argument.
@@ -60,7 +65,7 @@ pub fn parse_command(text: &str) -> Option<Result<Command, String>> {
         ("wq" | "x", _) => Command::Save { path: path(), overwrite: false, quit: true },
         (
             "torch" | "accelerate" | "leaf" | "unwrap" | "goto" | "wrap" | "open" | "theme" | "backend" | "strategy" | "min-block-size"
-            | "dim",
+            | "dim" | "column",
             "",
         ) => {
             return None;
@@ -80,6 +85,8 @@ pub fn parse_command(text: &str) -> Option<Result<Command, String>> {
             _ => return Some(Err("write `wrap NAME=SELECTOR`".to_owned())),
         },
         ("open", file) => Command::OpenConfig(file.into()),
+        ("column", "none") => Command::Column(None),
+        ("column", name) => Command::Column(Some(name.to_owned())),
         ("theme", name) => Command::Theme(name.to_owned()),
         ("backend", "none") => Command::Backend(None),
         ("backend", name) => Command::Backend(Some(name.to_owned())),

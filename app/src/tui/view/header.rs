@@ -149,13 +149,7 @@ pub(super) fn status(state: &State, p: &mut Painter<'_>, area: Rect) {
     let position = format!("{}/{rows}", state.cursor + 1);
     right = p.put_right(right, y, area.width / 2, &position, Role::TextDim).saturating_sub(2);
     if state.heat != Heat::Placement {
-        let name = match state.heat {
-            Heat::Placement => "",
-            Heat::Time => "time",
-            Heat::Bytes => "bytes",
-            Heat::Flops => "FLOPs",
-        };
-        right = p.put_right(right, y, area.width / 2, name, Role::Heat3).saturating_sub(2);
+        right = p.put_right(right, y, area.width / 2, &state.overlay_name(), Role::Heat3).saturating_sub(2);
     }
     if !state.pending.is_empty() {
         let keys: Vec<String> = state.pending.iter().map(ToString::to_string).collect();

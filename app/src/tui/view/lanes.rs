@@ -10,8 +10,9 @@ use recut_core::view::Unit;
 use super::super::detail::{placement_role, shape_text};
 use super::super::hit::{Pane, Target};
 use super::super::lanes::{NONE, Row, RowKind};
+use super::super::overlay;
 use super::super::state::{Heat, State};
-use super::super::text::{bytes, fit_end, nanos, plural, width};
+use super::super::text::{bytes, fit_end, plural, width};
 use super::paint::Painter;
 use crate::theme::Role;
 
@@ -296,30 +297,17 @@ fn time(state: &State, p: &mut Painter<'_>, c: &Columns, nodes: impl Iterator<It
     if c.time == 0 {
         return;
     }
-    let (text, share) = match state.heat {
-        Heat::Placement | Heat::Time => {
-            let Some(profile) = &state.profile else { return };
-            let mut any = false;
-            let sum = nodes.filter_map(|n| profile.time(n)).fold(0u64, |s, t| {
-                any = true;
-                s.saturating_add(t)
-            });
-            if !any {
-                return;
-            }
-            (nanos(sum), if state.hottest == 0 { 0.0 } else { sum as f64 / state.hottest as f64 })
+    let Some(cell) = state.beside(nodes) else { return };
+    let role = overlay::role(state, &cell);
+    match cell.share {
+        Some(share) => {
+            p.put_right(c.time_x + 10, y, 10, &cell.text, role);
+            p.bar(c.time_x + 11, y, c.time.saturating_sub(12), share, role);
         }
-        Heat::Bytes | Heat::Flops => {
-            let Some(costs) = &state.costs else { return };
-            let (list, most) = if state.heat == Heat::Bytes { (&costs.bytes, costs.max_bytes) } else { (&costs.flops, costs.max_flops) };
-            let sum = nodes.filter_map(|n| list.get(n.index()).copied().flatten()).fold(0u64, u64::saturating_add);
-            let text = if state.heat == Heat::Bytes { bytes(sum) } else { super::super::text::count(sum) };
-            (text, if most == 0 { 0.0 } else { sum as f64 / most as f64 })
+        None => {
+            p.put(c.time_x + 1, y, c.time.saturating_sub(2), &cell.text, role);
         }
-    };
-    let role = if state.profile_stale && state.heat == Heat::Time { Role::TextDim } else { Role::heat(share) };
-    p.put_right(c.time_x + 10, y, 10, &text, role);
-    p.bar(c.time_x + 11, y, c.time.saturating_sub(12), share, role);
+    }
 }
 
 fn node_row(state: &State, p: &mut Painter<'_>, c: &Columns, n: NodeId, y: u16, module_above: &mut Option<u32>) {

@@ -15,12 +15,12 @@ use super::functions::{Functions, Key};
 use super::hierarchy::Hierarchy;
 use super::names::{FastMap, Interner, show, text};
 use super::proto::{GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto};
-use super::reports::Reports;
-use super::sort::{Sorted, sort};
 use super::tensors::Tensors;
 use super::types::Types;
 use crate::diagnostic::Diagnostic;
 use crate::graph::{Graph, Node, NodeId, Op, Value, ValueId, ValueKind, ValueType};
+use crate::import::reports::Reports;
+use crate::import::sort::{Sorted, sort};
 use crate::import::{ImportError, ImportErrorKind};
 use crate::modules::ModuleId;
 use crate::shape::Shape;
@@ -75,7 +75,7 @@ pub(super) struct Frame<'p> {
 /// Builds one model.
 pub(super) struct Builder<'p> {
     path: &'p Path,
-    pub(super) tensors: Tensors<'p>,
+    pub(super) tensors: Tensors,
     pub(super) types: Types<'p>,
     pub(super) functions: Functions<'p>,
     pub(super) hierarchy: Hierarchy<'p>,

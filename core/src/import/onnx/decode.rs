@@ -5,15 +5,15 @@ use std::path::Path;
 use prost::Message;
 
 use super::proto::ModelProto;
-use super::read_buf::{FileBuf, Trouble};
-use crate::import::ImportErrorKind::{Corrupt, NotAModel, TooLarge, Unreadable};
+use super::read_buf::FileBuf;
+use crate::import::ImportErrorKind::{Corrupt, NotAModel, TooLarge};
 use crate::import::{ImportError, ImportErrorKind};
 use crate::weights::DataFile;
 
 /// Decodes a whole file. Weights are stepped over.
 pub(super) fn decode(path: &Path, mut buf: FileBuf) -> Result<(ModelProto, DataFile), ImportError> {
     let decoded = ModelProto::decode(&mut buf);
-    let stat = buf.finish().map_err(|t| trouble(path, t))?;
+    let stat = buf.finish().map_err(|t| t.error(path))?;
     match decoded {
         Ok(model) => Ok((model, stat)),
         Err(e) => {
@@ -21,15 +21,6 @@ pub(super) fn decode(path: &Path, mut buf: FileBuf) -> Result<(ModelProto, DataF
             Err(ImportError::new(path, kind, why))
         }
     }
-}
-
-fn trouble(path: &Path, trouble: Trouble) -> ImportError {
-    let (kind, why) = match trouble {
-        Trouble::Io(e) => (Unreadable, format!("reading failed: {e}")),
-        Trouble::Changed => (Unreadable, "the file was written to while it was being read: open it again once it is complete".into()),
-        Trouble::TooLong(n) => (TooLarge, format!("a text of {n} bytes is longer than an ONNX file may hold")),
-    };
-    ImportError::new(path, kind, why)
 }
 
 /// What a protobuf error means for the file. `error` ends with the cause, after the path of the fields.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::names::{FastMap, Interner, text};
 use super::proto::{GraphProto, NodeProto};
-use super::reports::Reports;
 use super::scopes::{self, Scopes};
 use super::torchscript::SlashNames;
 use crate::diagnostic::Diagnostic;
+use crate::import::reports::Reports;
 use crate::modules::{ModuleId, ModuleTreeBuilder};
 
 /// What the file tells of one node's origin.

@@ -1,7 +1,7 @@
 //! Reader of ONNX files.
 //!
 //! `read_buf` feeds the decoder with windows of the file, `decode` gives the messages of `proto`, `build` turns
-//! names into values (`nodes`, `calls` for functions, `sort` for the order), `tensors` and `external` say where
+//! names into values (`nodes`, `calls` for functions), `tensors` and `external` say where
 //! weights lie, `hierarchy` finds the modules.
 
 mod build;
@@ -15,9 +15,7 @@ mod nodes;
 mod opsets;
 mod proto;
 mod read_buf;
-mod reports;
 mod scopes;
-mod sort;
 mod tensor_proto;
 mod tensors;
 #[cfg(test)]
@@ -33,9 +31,9 @@ use crate::import::{ImportError, ImportErrorKind, Imported};
 use crate::model::{Format, Model};
 use crate::modules::ModuleId;
 
+use crate::import::reports::Reports;
 use build::Builder;
 pub(super) use read_buf::FileBuf;
-use reports::Reports;
 
 /// Reads a model from a file that was opened, and of which nothing was taken yet.
 pub(super) fn read(path: &Path, buf: FileBuf) -> Result<Imported, ImportError> {
@@ -71,6 +69,7 @@ pub(super) fn read(path: &Path, buf: FileBuf) -> Result<Imported, ImportError> {
             opsets: opsets.clone(),
             producer,
             metadata: model.metadata_props.iter().map(|p| (lossy(&p.key), lossy(&p.value))).collect(),
+            columns: Vec::new(),
         },
         diagnostics,
     })

@@ -4,8 +4,8 @@ use indexmap::IndexMap;
 
 use super::functions::domain;
 use super::proto::ModelProto;
-use super::reports::Reports;
 use crate::diagnostic::Diagnostic;
+use crate::import::reports::Reports;
 
 /// Newest version of the standard operator set that this program knows.
 const NEWEST: i64 = 28;

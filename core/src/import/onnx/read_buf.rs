@@ -9,6 +9,7 @@ use std::path::Path;
 
 use prost::bytes::{Buf, Bytes};
 
+use crate::import::{ImportError, ImportErrorKind};
 use crate::weights::DataFile;
 
 /// First window after a jump. Behind a weight mostly lies its name and the head of the next one.
@@ -27,6 +28,21 @@ pub(in crate::import) enum Trouble {
     Changed,
     /// A text longer than any message may be.
     TooLong(usize),
+}
+
+impl Trouble {
+    /// What it means for opening the file.
+    pub(in crate::import) fn error(self, path: &Path) -> ImportError {
+        let (kind, why) = match self {
+            Self::Io(e) => (ImportErrorKind::Unreadable, format!("reading failed: {e}")),
+            Self::Changed => {
+                let why = "the file was written to while it was being read: open it again once it is complete";
+                (ImportErrorKind::Unreadable, why.to_owned())
+            }
+            Self::TooLong(n) => (ImportErrorKind::TooLarge, format!("a text of {n} bytes is longer than an ONNX file may hold")),
+        };
+        ImportError::new(path, kind, why)
+    }
 }
 
 /// See the module's documentation.

@@ -6,19 +6,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::external::{Entry, External};
+use super::external::Entry;
 use super::names::show;
 use super::proto::{SparseTensorProto, TensorProto};
 use super::tensor_proto::{EXTERNAL, Payload};
 use crate::diagnostic::Diagnostic;
 use crate::dtype::DType;
+use crate::import::external::External;
 use crate::weights::{DataFile, Storage, WeightRef};
 
 /// Reads tensors of one model.
 #[derive(Debug)]
-pub(super) struct Tensors<'p> {
+pub(super) struct Tensors {
     file: Arc<DataFile>,
-    external: External<'p>,
+    external: External,
     /// Bytes of sparse tensors made dense so far.
     densified: u64,
 }
@@ -36,25 +37,25 @@ fn bad(why: impl Into<String>) -> Fault {
     Fault { code: "bad_tensor", why: why.into() }
 }
 
-impl<'p> Tensors<'p> {
+impl Tensors {
     pub(super) fn new(model: &Path, file: Arc<DataFile>) -> Self {
         Self { file, external: External::new(model), densified: 0 }
     }
 
     /// A dense tensor. `what` names it in messages (``initializer `w` ``).
-    pub(super) fn dense(&mut self, t: &'p TensorProto, what: &str, report: &mut impl FnMut(Diagnostic)) -> WeightRef {
+    pub(super) fn dense(&mut self, t: &TensorProto, what: &str, report: &mut impl FnMut(Diagnostic)) -> WeightRef {
         let found = self.storage(t);
         finish(&t.dims, t.data_type, found, what, &t.name, report)
     }
 
     /// A sparse tensor, made dense.
-    pub(super) fn sparse(&mut self, t: &'p SparseTensorProto, what: &str, report: &mut impl FnMut(Diagnostic)) -> WeightRef {
+    pub(super) fn sparse(&mut self, t: &SparseTensorProto, what: &str, report: &mut impl FnMut(Diagnostic)) -> WeightRef {
         let (name, number) = t.values.as_ref().map_or((&[][..], 0), |v| (&v.name, v.data_type));
         let found = self.densify(t);
         finish(&t.dims, number, found, what, name, report)
     }
 
-    fn storage(&mut self, t: &'p TensorProto) -> Result<Storage, Fault> {
+    fn storage(&mut self, t: &TensorProto) -> Result<Storage, Fault> {
         let dtype = dtype(t.data_type)?;
         let (elements, bytes) = size(dtype, &t.dims)?;
         if t.has_segment {
@@ -154,7 +155,7 @@ impl<'p> Tensors<'p> {
         Ok(Storage::Inline(dense.into()))
     }
 
-    fn external(&mut self, t: &'p TensorProto, dtype: DType, bytes: u64) -> Result<Storage, Fault> {
+    fn external(&mut self, t: &TensorProto, dtype: DType, bytes: u64) -> Result<Storage, Fault> {
         let missing = |why: String| Fault { code: "missing_weight", why };
         let entry = Entry::parse(&t.external_data).map_err(missing)?;
         if dtype == DType::String {
@@ -181,7 +182,7 @@ impl<'p> Tensors<'p> {
         Ok(Storage::File { file, offset, len })
     }
 
-    fn densify(&mut self, t: &'p SparseTensorProto) -> Result<Storage, Fault> {
+    fn densify(&mut self, t: &SparseTensorProto) -> Result<Storage, Fault> {
         let Some(values) = &t.values else { return Err(bad("the sparse tensor has no values")) };
         let dtype = dtype(values.data_type)?;
         if dtype.bits() < 8 {
@@ -235,7 +236,7 @@ impl<'p> Tensors<'p> {
     }
 
     /// All bytes of a dense tensor.
-    fn all_bytes(&mut self, t: &'p TensorProto) -> Result<Vec<u8>, Fault> {
+    fn all_bytes(&mut self, t: &TensorProto) -> Result<Vec<u8>, Fault> {
         match self.storage(t)? {
             Storage::Inline(b) => Ok(b.to_vec()),
             Storage::File { file, offset, len } => file.read_at(offset, len).map_err(|e| bad(e.to_string())),

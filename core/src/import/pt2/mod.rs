@@ -129,6 +129,7 @@ pub(super) fn read(path: &Path, file: DataFile, asked: Option<&str>) -> Result<I
             producer: if torch.is_empty() { "torch.export".to_owned() } else { format!("torch {torch}") },
             metadata,
             lowering: None,
+            columns: Vec::new(),
         },
         diagnostics,
     })
