@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(notes.iter().map(|n| n.array.as_str()).collect::<Vec<_>>(), ["in_p", "in_q"]);
         assert_eq!(feeds.len(), 2);
         // A name that fits shows that names are meant.
-        assert!(match_inputs(&m, &arrays(&[("in_a", a.clone()), ("in_q", b.clone())])).is_err());
+        assert!(match_inputs(&m, &arrays(&[("in_a", a.clone()), ("in_q", b)])).is_err());
         assert!(match_inputs(&m, &arrays(&[("in_p", a)])).is_err());
     }
 

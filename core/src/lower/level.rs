@@ -25,6 +25,19 @@ impl Fact {
     }
 }
 
+/// A constant: element type, sizes, bytes.
+type Constant = (DType, Box<[u64]>, Box<[u8]>);
+
+/// A node to be, without what it makes.
+pub(super) struct Draft<'a> {
+    pub(super) op: Arc<Op>,
+    pub(super) inputs: &'a [Option<ValueId>],
+    pub(super) attrs: Vec<Attr>,
+    pub(super) bodies: Vec<Body>,
+    /// Values that the bodies read.
+    pub(super) captures: Vec<ValueId>,
+}
+
 /// What all nodes that one source node becomes have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
@@ -47,7 +60,7 @@ pub(super) struct Level {
     inputs: Vec<ValueId>,
     names: Taken,
     node_names: Taken,
-    constants: HashMap<(DType, Box<[u64]>, Box<[u8]>), ValueId>,
+    constants: HashMap<Constant, ValueId>,
     /// Constants as they were made, for what has to know their numbers.
     bytes: HashMap<ValueId, (DType, Box<[u8]>)>,
     /// Values of the level around this one, as they are known here.
@@ -149,16 +162,8 @@ impl Level {
     }
 
     /// A node of `outputs.len()` outputs.
-    pub(super) fn push(
-        &mut self,
-        op: Arc<Op>,
-        inputs: &[Option<ValueId>],
-        attrs: Vec<Attr>,
-        bodies: Vec<Body>,
-        captures: Vec<ValueId>,
-        outputs: &[Option<Fact>],
-        origin: &Origin,
-    ) -> Vec<Option<ValueId>> {
+    pub(super) fn push(&mut self, draft: Draft<'_>, outputs: &[Option<Fact>], origin: &Origin) -> Vec<Option<ValueId>> {
+        let Draft { op, inputs, attrs, bodies, captures } = draft;
         let id = NodeId::new(self.nodes.len());
         let mut made = Vec::with_capacity(outputs.len());
         for (slot, fact) in outputs.iter().enumerate() {

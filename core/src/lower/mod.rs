@@ -7,10 +7,10 @@
 
 mod call;
 mod level;
-mod lower;
 mod ops;
 pub mod schemas;
 mod values;
+mod walk;
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ impl Lowering {
 /// their operator.
 #[must_use]
 pub fn lower(model: &Arc<Model>) -> Arc<Model> {
-    if !speaks_torch(model) { model.clone() } else { Arc::new(lower::model(model)) }
+    if !speaks_torch(model) { model.clone() } else { Arc::new(walk::model(model)) }
 }
 
 /// Whether engines need `model` lowered.

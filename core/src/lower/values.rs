@@ -2,7 +2,7 @@
 
 use super::call::{Number, Res, Size};
 use super::level::Fact;
-use super::lower::Lower;
+use super::walk::Lower;
 use crate::dtype::DType;
 use crate::graph::{AttrValue, ValueId};
 use crate::shape::{Dim, Shape};

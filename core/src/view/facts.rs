@@ -45,10 +45,11 @@ pub fn is_compute(op: &Op) -> bool {
     }
 }
 
-/// Domains whose operators are defined outside the file. A node of any other ONNX domain is an opaque custom op.
+/// Whether an operator is defined neither by the file nor by what its dialect comes with: such a node is an opaque custom
+/// op.
 fn is_foreign(op: &Op) -> bool {
-    op.dialect == Dialect::Onnx
-        && !matches!(
+    match op.dialect {
+        Dialect::Onnx => !matches!(
             &*op.domain,
             "" | "ai.onnx.ml"
                 | "ai.onnx.preview"
@@ -58,7 +59,26 @@ fn is_foreign(op: &Op) -> bool {
                 | "com.microsoft.nchwc"
                 | "com.microsoft.experimental"
                 | "com.ms.internal.nhwc"
-        )
+        ),
+        // Torch's own namespaces, its vision library's, and Python's numbers.
+        Dialect::Aten => !matches!(
+            &*op.domain,
+            "" | "aten"
+                | "prim"
+                | "prims"
+                | "rngprims"
+                | "quantized"
+                | "quantized_decomposed"
+                | "higher_order"
+                | "torchvision"
+                | "_operator"
+                | "operator"
+                | "builtins"
+                | "math"
+                | "torch"
+        ),
+        _ => false,
+    }
 }
 
 /// A value that is no tensor, and the units it ties together.

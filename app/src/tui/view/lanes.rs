@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 use recut_core::diagnostic::printable;
-use recut_core::graph::{NodeId, ValueId};
+use recut_core::graph::{Dialect, NodeId, Op, ValueId};
 use recut_core::modules::ModuleId;
 use recut_core::partition::Placement;
 use recut_core::view::Unit;
@@ -331,10 +331,7 @@ fn node_row(state: &State, p: &mut Painter<'_>, c: &Columns, n: NodeId, y: u16, 
         (false, Placement::Accelerated) => Role::Op,
         (false, other) => placement_role(other),
     };
-    let op = if node.op.domain.is_empty() { printable(&node.op.name).into_owned() } else { printable(&node.op.to_string()).into_owned() };
-    // Of a foreign operator the end tells more than its domain.
-    let op = if node.op.domain.is_empty() { std::borrow::Cow::Owned(op) } else { fit_end(&op, usize::from(c.op), glyphs.ellipsis) };
-    p.put(c.op_x, y, c.op, &op, op_role);
+    p.put(c.op_x, y, c.op, &op_label(&node.op, usize::from(c.op), glyphs.ellipsis), op_role);
     let name = printable(model.graph.stable_id(n));
     let selected = state.selection.contains(n);
     let role = if selected {
@@ -384,4 +381,18 @@ fn marks(state: &State, p: &mut Painter<'_>, c: &Columns, row: &Row, y: u16) {
         Some(Rule::Default | Rule::Wrap(_) | Rule::ForeignOp) | None => return,
     };
     p.put(x + 1, y, 1, pin.0, pin.1);
+}
+
+/// An operator in a narrow column: torch's own without what they all have in common (`conv2d`, `add.Tensor`); of a foreign
+/// one the end tells more than its domain.
+fn op_label(op: &Op, width: usize, ellipsis: &str) -> String {
+    if op.domain.is_empty() {
+        return printable(&op.name).into_owned();
+    }
+    if op.dialect == Dialect::Aten && &*op.domain == "aten" {
+        let name = printable(&op.name).into_owned();
+        let plain = op.overload.is_empty() || &*op.overload == "default";
+        return if plain { name } else { format!("{name}.{}", printable(&op.overload)) };
+    }
+    fit_end(&printable(&op.to_string()), width, ellipsis).into_owned()
 }

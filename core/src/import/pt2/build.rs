@@ -342,7 +342,7 @@ impl Builder {
         if let Some(parent) = view {
             made.iter().enumerate().for_each(|(slot, v)| {
                 if let Some(v) = v {
-                    level.note_view(*v, parent, id, slot)
+                    level.note_view(*v, parent, id, slot);
                 }
             });
         }

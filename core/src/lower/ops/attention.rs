@@ -2,8 +2,8 @@
 
 use super::super::call::{Call, Res, Size};
 use super::super::level::Fact;
-use super::super::lower::Lower;
 use super::super::values::int;
+use super::super::walk::Lower;
 use super::linear::matmul;
 use super::shape::swapped;
 use super::{Table, one};

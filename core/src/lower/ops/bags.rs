@@ -2,8 +2,8 @@
 
 use super::super::call::{Call, Number, Res, Size};
 use super::super::level::Fact;
-use super::super::lower::Lower;
 use super::super::values::text;
+use super::super::walk::Lower;
 use super::compare::promoted;
 use super::indexing::gathered;
 use super::{Table, one};

@@ -1,7 +1,7 @@
 //! Comparisons, logic and choices.
 
 use super::super::call::{Call, Number, Res};
-use super::super::lower::Lower;
+use super::super::walk::Lower;
 use super::{Table, one};
 use crate::dtype::DType;
 use crate::graph::ValueId;

@@ -2,8 +2,8 @@
 
 use super::super::call::{Arg, Call, Res, as_number};
 use super::super::level::Fact;
-use super::super::lower::Lower;
 use super::super::values::int;
+use super::super::walk::Lower;
 use super::Table;
 use crate::dtype::DType;
 use crate::graph::{Graph, ValueId, ValueType};

@@ -2,8 +2,8 @@
 
 use super::super::call::{Call, Number, Res, Size};
 use super::super::level::Fact;
-use super::super::lower::Lower;
 use super::super::values::{float, int, text};
+use super::super::walk::Lower;
 use super::shape::swapped;
 use super::{Table, one};
 use crate::dtype::DType;

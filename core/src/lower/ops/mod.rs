@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::call::{Call, Res, plain_name};
-use super::lower::Lower;
+use super::walk::Lower;
 use crate::graph::{Dialect, Op, ValueId};
 
 /// What an operator becomes: a value for each of its results, `None` for those that have no ONNX form.

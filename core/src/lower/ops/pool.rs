@@ -2,8 +2,8 @@
 
 use super::super::call::{Call, Res};
 use super::super::level::Fact;
-use super::super::lower::Lower;
 use super::super::values::{AttrList, int, ints};
+use super::super::walk::Lower;
 use super::{Table, one};
 use crate::dtype::DType;
 use crate::graph::ValueId;

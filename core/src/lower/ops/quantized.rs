@@ -2,8 +2,8 @@
 
 use super::super::call::{Call, Number, Res};
 use super::super::level::Fact;
-use super::super::lower::Lower;
 use super::super::values::int;
+use super::super::walk::Lower;
 use super::pointwise::clipped;
 use super::{Table, one};
 use crate::dtype::DType;

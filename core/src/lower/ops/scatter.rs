@@ -2,8 +2,8 @@
 
 use super::super::call::{Call, Number, Res, Size};
 use super::super::level::Fact;
-use super::super::lower::Lower;
 use super::super::values::{int, text};
+use super::super::walk::Lower;
 use super::indexing::{positions, rows};
 use super::{Table, one};
 use crate::dtype::DType;

@@ -2,8 +2,8 @@
 
 use super::super::call::{Call, Res, Size};
 use super::super::level::Fact;
-use super::super::lower::Lower;
 use super::super::values::{all_known, axes_of, axis_of, int, text};
+use super::super::walk::Lower;
 use super::{Table, one};
 use crate::dtype::DType;
 use crate::graph::ValueId;
@@ -19,12 +19,12 @@ pub(super) const TABLE: Table = &[
     ("diagonal", diagonal),
     ("expand", |l, c| {
         let size = c.sizes("size")?;
-        expand(l, c, size)
+        expand(l, c, &size)
     }),
     ("expand_as", expand_as),
     ("expand_copy", |l, c| {
         let size = c.sizes("size")?;
-        expand(l, c, size)
+        expand(l, c, &size)
     }),
     ("flatten", flatten),
     ("flip", flip),
@@ -206,16 +206,16 @@ fn movedim(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     one(l.transpose(x, &order))
 }
 
-fn expand(l: &mut Lower<'_>, c: &Call<'_>, size: Vec<Size>) -> Res<Vec<Option<ValueId>>> {
+fn expand(l: &mut Lower<'_>, c: &Call<'_>, size: &[Size]) -> Res<Vec<Option<ValueId>>> {
     let x = c.tensor("self")?;
-    let known = all_known(&size).is_some_and(|s| l.static_dims(x).is_some_and(|d| d == s));
-    one(if known { x } else { l.expand(x, &size) })
+    let known = all_known(size).is_some_and(|s| l.static_dims(x).is_some_and(|d| d == s));
+    one(if known { x } else { l.expand(x, size) })
 }
 
 fn expand_as(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let other = c.tensor("other")?;
     let sizes = l.sizes_of(other)?;
-    expand(l, c, sizes)
+    expand(l, c, &sizes)
 }
 
 fn repeat(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {

@@ -2,7 +2,7 @@
 
 use super::super::call::{Arg, Call, Number, Res, as_number};
 use super::super::level::Fact;
-use super::super::lower::Lower;
+use super::super::walk::Lower;
 use super::arithmetic::{floor_div, remainder};
 use super::compare::promoted;
 use super::{Table, dropped, one};

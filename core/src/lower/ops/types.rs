@@ -1,7 +1,7 @@
 //! Element types and copies; what does nothing in inference.
 
 use super::super::call::{Arg, Call, Number, Res};
-use super::super::lower::Lower;
+use super::super::walk::Lower;
 use super::{Table, dropped, one};
 use crate::dtype::DType;
 use crate::graph::ValueId;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::call::{Call, Res};
-use super::level::{Attrs, Fact, Level, Ops, Origin, attrs};
+use super::level::{Attrs, Draft, Fact, Level, Ops, Origin, attrs};
 use super::{Lowering, lowered_model, ops};
 use crate::dtype::DType;
 use crate::graph::{Body, Graph, Node, NodeId, Value, ValueId, ValueKind, ValueType};
@@ -179,7 +179,8 @@ impl<'a> Lower<'a> {
             .collect();
         let first = self.level.len();
         let origin = self.origin.clone();
-        let made = self.level.push(node.op.clone(), &inputs, node.attrs.to_vec(), Vec::new(), Vec::new(), &outputs, &origin);
+        let draft = Draft { op: node.op.clone(), inputs: &inputs, attrs: node.attrs.to_vec(), bodies: Vec::new(), captures: Vec::new() };
+        let made = self.level.push(draft, &outputs, &origin);
         for (out, made) in node.outputs.iter().zip(made) {
             if let (Some(out), Some(made)) = (*out, made) {
                 let v = self.source.value(out);
@@ -310,7 +311,7 @@ impl<'a> Lower<'a> {
         outputs: &[Option<Fact>],
     ) -> Vec<Option<ValueId>> {
         let op = self.shared.ops.get(op);
-        self.level.push(op, inputs, attrs(list), bodies, captures, outputs, &self.origin)
+        self.level.push(Draft { op, inputs, attrs: attrs(list), bodies, captures }, outputs, &self.origin)
     }
 
     /// Emits a node with one output of this type and, where it is known, shape.
