@@ -1,5 +1,6 @@
 //! The walk over the source graph: one call after the other, values bound to names as it goes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::call::{Call, Res};
@@ -8,6 +9,7 @@ use super::{Lowering, lowered_model, ops};
 use crate::dtype::DType;
 use crate::graph::{Body, Graph, Node, NodeId, Value, ValueId, ValueKind, ValueType};
 use crate::model::Model;
+use crate::weights::{DataFile, Storage, WeightRef};
 
 /// A source graph in the middle of being lowered into a level.
 pub(super) struct Lower<'a> {
@@ -40,22 +42,16 @@ pub(super) fn model(source: &Arc<Model>) -> Model {
     let mut l = Lower::new(graph, Level::default(), None, &mut shared);
     let mut missing: Vec<(NodeId, Arc<str>)> = Vec::new();
     // Tied weights are one initializer.
-    let mut stored: std::collections::HashMap<String, ValueId> = std::collections::HashMap::new();
+    let mut stored: HashMap<Stored<'_>, ValueId> = HashMap::new();
     for (i, v) in graph.values().iter().enumerate() {
         let fact = Fact::of(v.dtype, v.shape.clone());
         let bound = match &v.kind {
             ValueKind::Input { default } => l.level.input(&v.name, tensor_type(v.ty), fact, default.clone()),
             ValueKind::Initializer(w) => {
-                let key = matches!(w.storage, crate::weights::Storage::File { .. }).then(|| format!("{w:?}"));
-                match key.as_ref().and_then(|k| stored.get(k)) {
-                    Some(&known) => known,
-                    None => {
-                        let made = l.level.value(&v.name, v.kind.clone(), tensor_type(v.ty), fact);
-                        if let Some(key) = key {
-                            stored.insert(key, made);
-                        }
-                        made
-                    }
+                let make = || l.level.value(&v.name, v.kind.clone(), tensor_type(v.ty), fact);
+                match Stored::of(w) {
+                    Some(place) => *stored.entry(place).or_insert_with(make),
+                    None => make(),
                 }
             }
             _ => continue,
@@ -72,6 +68,24 @@ pub(super) fn model(source: &Arc<Model>) -> Model {
     let lowered = level.finish(graph.name().into(), outputs);
     let nodes = lowered.nodes().iter().map(|n| NodeId(n.ordinal)).collect();
     lowered_model(source, lowered, Lowering::new(source.clone(), nodes, values, missing))
+}
+
+/// Where and how a tensor lies in a file.
+#[derive(PartialEq, Eq, Hash)]
+struct Stored<'m> {
+    file: *const DataFile,
+    range: (u64, u64),
+    dtype: DType,
+    shape: &'m [u64],
+    strides: Option<&'m [i64]>,
+}
+
+impl<'m> Stored<'m> {
+    fn of(w: &'m WeightRef) -> Option<Self> {
+        let Storage::File { file, offset, len } = &w.storage else { return None };
+        let (file, range) = (Arc::as_ptr(file), (*offset, *len));
+        Some(Self { file, range, dtype: w.dtype, shape: &w.shape, strides: w.strides.as_deref() })
+    }
 }
 
 /// Numbers outside of tensors are 0-d tensors here.
