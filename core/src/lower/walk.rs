@@ -7,7 +7,7 @@ use super::call::{Call, Res};
 use super::level::{Attrs, Draft, Fact, Level, Ops, Origin, attrs};
 use super::{Lowering, lowered_model, ops};
 use crate::dtype::DType;
-use crate::graph::{Body, Graph, Node, NodeId, Value, ValueId, ValueKind, ValueType};
+use crate::graph::{Attr, AttrValue, Body, Graph, Node, NodeId, Value, ValueId, ValueKind, ValueType};
 use crate::model::Model;
 use crate::weights::{DataFile, Storage, WeightRef};
 
@@ -325,7 +325,9 @@ impl<'a> Lower<'a> {
         outputs: &[Option<Fact>],
     ) -> Vec<Option<ValueId>> {
         let op = self.shared.ops.get(op);
-        self.level.push(Draft { op, inputs, attrs: attrs(list), bodies, captures }, outputs, &self.origin)
+        let mut attrs = attrs(list);
+        attrs.extend(bodies.iter().enumerate().map(|(i, b)| Attr { name: b.attr.clone(), value: AttrValue::Body(i) }));
+        self.level.push(Draft { op, inputs, attrs, bodies, captures }, outputs, &self.origin)
     }
 
     /// Emits a node with one output of this type and, where it is known, shape.
