@@ -526,3 +526,50 @@ fn a_config_beside_the_model_is_hinted_at_and_never_taken_unasked() {
     let (_, err) = expect(0, &["partition", &model, "-q"]);
     assert!(err.is_empty(), "{err}");
 }
+
+// ---- export
+
+#[test]
+fn an_exported_model_runs_like_its_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out.onnx").display().to_string();
+    let (out, err) = expect(0, &["export", &sample("tiny_cnn.onnx"), "--to", "onnx", "-o", &file]);
+    assert!(out.is_empty() && err.contains("wrote the model to"), "{err}");
+    let arrays = sample("tiny_cnn.npz");
+    expect(0, &["run", &file, "--repeat", "1", "--inputs", &arrays, "--expect", &arrays]);
+    let modules = |model: &str| expect(0, &["inspect", model, "--modules"]).0;
+    assert_eq!(modules(&file), modules(&sample("tiny_cnn.onnx")));
+    // The same as a stream.
+    let streamed = run(&["export", &sample("tiny_cnn.onnx"), "--to", "onnx", "-o", "-"]);
+    assert_eq!(streamed.status.code(), Some(0));
+    assert_eq!(streamed.stdout, std::fs::read(&file).unwrap());
+    // With the large tensors beside it; then that file is one of the model.
+    let (_, err) = expect(0, &["export", &file, "--to", "onnx", "-o", &dir.path().join("b.onnx").display().to_string(), "--external-data"]);
+    assert!(err.contains("b.onnx.data"), "{err}");
+    let b = dir.path().join("b.onnx");
+    expect(0, &["run", b.to_str().unwrap(), "--repeat", "1", "--inputs", &arrays, "--expect", &arrays]);
+    let data = std::fs::read(dir.path().join("b.onnx.data")).unwrap();
+    for target in ["b.onnx", "b.onnx.data"] {
+        let target = dir.path().join(target).display().to_string();
+        let (_, err) = expect(2, &["export", b.to_str().unwrap(), "--to", "onnx", "-o", &target]);
+        assert!(err.contains("would overwrite the model"), "{err}");
+    }
+    assert_eq!(std::fs::read(dir.path().join("b.onnx.data")).unwrap(), data);
+}
+
+#[test]
+fn what_cannot_be_exported_is_listed_and_nothing_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out.onnx").display().to_string();
+    let model = root().join("tests/cases/pt2_unknown_namespace.pt2").display().to_string();
+    let (out, err) = expect(4, &["export", &model, "--to", "onnx", "-o", &file]);
+    let last = err.lines().last().unwrap();
+    assert!(out.is_empty() && last.starts_with("error: the export failed: the model cannot be written as ONNX: "), "{err}");
+    assert!(last.contains("it has mystery.frob.default, an opaque op without a body (node `frob"), "{err}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    expect(2, &["export", &sample("tiny_cnn.onnx"), "--to", "coreml", "-o", &file]);
+    expect(2, &["export", &sample("tiny_cnn.onnx"), "--to", "onnx"]);
+    expect(2, &["export", &sample("tiny_cnn.onnx"), "--to", "onnx", "-o", "-", "--external-data"]);
+    let (_, err) = expect(5, &["export", &sample("tiny_cnn.onnx"), "--to", "onnx", "-o", "/nonexistent/out.onnx"]);
+    assert!(err.contains("its directory does not exist"), "{err}");
+}

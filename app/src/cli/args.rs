@@ -89,6 +89,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Show the partitions that marks and backend give; nothing is executed.
     Partition(Box<PartitionArgs>),
+    /// Write a model in another format.
+    Export(ExportArgs),
     /// Print one frame of the terminal app.
     Snapshot(Box<SnapshotArgs>),
     /// Show which engines, CPU features, threads, terminal colours and config files are found.
@@ -354,6 +356,37 @@ pub struct PartitionArgs {
     /// Save the config with the marks added.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Results")]
     pub save_config: Option<PathBuf>,
+}
+
+/// `recut export`.
+#[derive(Clone, Debug, Args)]
+pub struct ExportArgs {
+    /// Model to write.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub model: PathBuf,
+
+    /// Format to write.
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub to: ExportFormat,
+
+    /// File to write, or - for the standard output. An older file of that name is replaced.
+    #[arg(short, long, value_name = "FILE|-", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+
+    /// Program to open, of a torch.export archive that holds several.
+    #[arg(long, value_name = "NAME")]
+    pub model_name: Option<String>,
+
+    /// onnx: put large tensors into FILE.data, also where they would fit into one file (2 GiB).
+    #[arg(long)]
+    pub external_data: bool,
+}
+
+/// Formats of `recut export`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// ONNX, with the weights; torch operators are translated.
+    Onnx,
 }
 
 /// `recut snapshot`.

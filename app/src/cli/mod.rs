@@ -72,6 +72,7 @@ fn dispatch(request: Request, out: &Output) -> Result<()> {
                 Request::Run(r) => commands::run::run(&r, &out, cancel),
                 Request::Inspect(r) => commands::inspect::inspect(&r, &out),
                 Request::Partition(r) => commands::partition::partition(&r, &out),
+                Request::Export(r) => commands::export::export(&r, &out),
                 Request::Snapshot(r) => commands::snapshot::snapshot(&r, &out),
                 Request::Doctor(r) => commands::doctor::doctor(&r, &out),
                 Request::Schema(what) => commands::generate::schema(what, &out),

@@ -1,5 +1,7 @@
 //! What is to be done: the typed arguments, checked and resolved once.
 
+mod export;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +15,7 @@ use recut_exec::generate::InputSpec;
 use super::args::{self, Cli, Command, InspectArgs, MarkArgs, PartitionArgs, RunArgs, ScheduleArg, SchemaWhat, SnapshotArgs};
 use super::error::{CliError, Exit, Result, show};
 use super::files::{refuse_overwriting, refuse_sharing};
+pub use export::ExportRequest;
 
 /// A command, ready to be done.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub enum Request {
     Inspect(InspectRequest),
     /// Partition a model.
     Partition(Box<PartitionRequest>),
+    /// Write a model in another format.
+    Export(ExportRequest),
     /// One frame of the app.
     Snapshot(Box<SnapshotRequest>),
     /// What is found on this machine.
@@ -239,6 +244,7 @@ impl Request {
             Command::Run(a) => Self::Run(Box::new(RunRequest::resolve(*a)?)),
             Command::Inspect(a) => Self::Inspect(InspectRequest::resolve(a)?),
             Command::Partition(a) => Self::Partition(Box::new(PartitionRequest::resolve(*a)?)),
+            Command::Export(a) => Self::Export(ExportRequest::resolve(a)?),
             Command::Snapshot(a) => Self::Snapshot(Box::new(SnapshotRequest::resolve(*a)?)),
             Command::Doctor(a) => Self::Doctor(DoctorRequest { python: cli.global.python, json: a.json }),
             Command::Schema(a) => Self::Schema(a.what),

@@ -2,3 +2,4 @@
 
 pub mod dot;
 pub mod json;
+pub mod onnx;

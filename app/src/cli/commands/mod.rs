@@ -1,6 +1,7 @@
 //! What the commands do.
 
 pub mod doctor;
+pub mod export;
 pub mod generate;
 pub mod inspect;
 pub mod open;

@@ -91,6 +91,7 @@ impl<'p> Hierarchy<'p> {
                 }
             };
             origin.module = module;
+            origin.call = found.call;
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::names::FastMap;
 use super::proto::NodeProto;
+use crate::export::onnx::CALL_KEY;
 
 /// One module around a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(super) struct Found<'p> {
     /// Last entry of the paths: the FX node.
     pub(super) fx_node: Option<String>,
     pub(super) stack_trace: Option<&'p [u8]>,
+    /// Which call of the module, where this program wrote the file.
+    pub(super) call: Option<u32>,
     /// Something is there that cannot be read.
     pub(super) malformed: bool,
 }
@@ -60,6 +63,7 @@ impl<'p> Scopes<'p> {
                 b"pkg.torch.onnx.name_scopes" => scopes = Some(p.value.as_ref()),
                 b"pkg.torch.onnx.class_hierarchy" => classes = Some(p.value.as_ref()),
                 b"pkg.torch.onnx.stack_trace" => found.stack_trace = Some(&p.value),
+                key if key == CALL_KEY.as_bytes() => found.call = std::str::from_utf8(&p.value).ok().and_then(|n| n.parse().ok()),
                 b"namespace" => namespace = Some(p.value.as_ref()),
                 _ => {}
             }
@@ -69,7 +73,7 @@ impl<'p> Scopes<'p> {
         found.malformed = classes.is_some() && class_list.is_none();
         match scopes.map(|s| (s, last_item(s))) {
             Some((text, Some((key, last)))) => {
-                found.fx_node = Some(last);
+                found.fx_node = Some(last).filter(|s| !s.is_empty());
                 found.key = Some(key);
                 if self.seen.contains_key(key) {
                     return found;
