@@ -199,6 +199,16 @@ impl Expr {
         Some(sum)
     }
 
+    /// The symbol's name, if the expression is a symbol alone.
+    #[must_use]
+    pub fn as_var(&self) -> Option<Arc<str>> {
+        let mut first = None;
+        self.for_each_var(&mut |name| {
+            first.get_or_insert_with(|| name.clone());
+        });
+        first.filter(|name| *self == Self::var(name.clone()))
+    }
+
     /// Calls `f` with every symbol, with repetitions.
     pub fn for_each_var(&self, f: &mut dyn FnMut(&Arc<str>)) {
         for (atom, _) in self.terms.keys().flatten() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::columns::Column;
+use crate::diagnostic::printable;
 use crate::graph::{AttrValue, Graph, Node, ValueKind};
 use crate::lower::Lowering;
 use crate::modules::ModuleTree;
@@ -36,6 +37,36 @@ impl std::fmt::Display for Format {
     }
 }
 
+/// What a file says of a symbolic size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SymbolFacts {
+    /// The size it had while the program was traced.
+    pub hint: Option<i64>,
+    /// Smallest size that the program was made for.
+    pub min: Option<i64>,
+    /// Largest size that the program was made for.
+    pub max: Option<i64>,
+}
+
+impl SymbolFacts {
+    /// Whether the program was made for this size.
+    #[must_use]
+    pub fn allows(&self, size: i64) -> bool {
+        self.min.is_none_or(|min| min <= size) && self.max.is_none_or(|max| size <= max)
+    }
+
+    /// The range in words (`1 to 64`), where there is one.
+    #[must_use]
+    pub fn range(&self) -> Option<String> {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => Some(format!("{min} to {max}")),
+            (Some(min), None) => Some(format!("{min} or more")),
+            (None, Some(max)) => Some(format!("up to {max}")),
+            (None, None) => None,
+        }
+    }
+}
+
 /// A model as it was imported; immutable, shared as `Arc<Model>`.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -61,6 +92,8 @@ pub struct Model {
     pub producer: String,
     /// Key-value metadata of the file.
     pub metadata: Vec<(String, String)>,
+    /// What the file says of symbolic sizes, by name; only where it says something.
+    pub symbols: IndexMap<String, SymbolFacts>,
     /// How it was made from a model of another dialect; `None` for models that were read from a file.
     pub lowering: Option<Arc<Lowering>>,
     /// Data about the nodes of the main graph that came with the file.
@@ -78,6 +111,20 @@ impl Model {
     #[must_use]
     pub fn opset_of(&self, node: &Node) -> Option<i64> {
         node.opset.or_else(|| self.opset(&node.op.domain))
+    }
+
+    /// Refuses a size that the program was not made for.
+    ///
+    /// # Errors
+    /// A sentence that names the size and the range.
+    pub fn check_sizes<'d>(&self, sizes: impl IntoIterator<Item = (&'d String, &'d i64)>) -> Result<(), String> {
+        for (name, &size) in sizes {
+            if let Some(facts) = self.symbols.get(name).filter(|f| !f.allows(size)) {
+                let (name, range) = (printable(name), facts.range().unwrap_or_default());
+                return Err(format!("`{name}` cannot be {size}: the model was exported for {range}; give another size or export it again"));
+            }
+        }
+        Ok(())
     }
 
     /// Whether this is a file that the model is made of: its own, or one that holds weights. Links are followed.

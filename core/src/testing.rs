@@ -229,6 +229,7 @@ impl ModelBuilder {
             graph: Graph::new("test".into(), self.nodes, self.values, inputs, outputs),
             modules,
             program: None,
+            symbols: IndexMap::new(),
             lowering: None,
             stored_nodes,
             ir_version: Some(9),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use recut_core::diagnostic::printable;
 use recut_core::dtype::DType;
 use recut_core::expr::Bindings;
-use recut_core::graph::{Graph, ValueId, ValueKind, ValueType};
+use recut_core::graph::{AttrValue, Graph, ValueId, ValueKind, ValueType};
 use recut_core::model::Model;
 use recut_core::shape::Dim;
 
@@ -117,7 +117,8 @@ impl Random {
 }
 
 /// Gives every model input that `feeds` lacks a value: its default where the file has one, else a generated one.
-/// Symbolic dimensions without a size become 1, as the notes say, and are added to `dims`.
+/// Symbolic dimensions without a size become the one they were traced with, where the file says it, else the smallest
+/// that the model is made for, as the notes say, and are added to `dims`.
 ///
 /// # Errors
 /// If a specification fits no input, or an input cannot be generated (unknown rank, no tensor).
@@ -157,7 +158,7 @@ pub fn complete(model: &Model, feeds: &mut Feeds, dims: &mut Bindings, specs: &[
         bind_dims(model, feeds, dims)?;
         let mut how = format!("{dtype} {shape:?}, {values}");
         if !assumed.is_empty() {
-            how.push_str(&format!("; taken as 1: {}", assumed.join(", ")));
+            how.push_str(&format!("; taken: {}", assumed.join(", ")));
         }
         notes.push(Generated { input: value.name.to_string(), how });
     }
@@ -178,15 +179,19 @@ fn sizes(model: &Model, v: ValueId, dims: &mut Bindings, assumed: &mut Vec<Strin
         if let Dim::Sym(e) = d {
             e.for_each_var(&mut |name| {
                 if !dims.contains_key(&**name) {
-                    dims.insert(name.to_string(), 1);
-                    assumed.push(format!("`{}`", printable(name)));
+                    let facts = model.symbols.get(&**name).copied().unwrap_or_default();
+                    let hint = facts.hint.filter(|&size| size >= 0 && facts.allows(size));
+                    let size = hint.unwrap_or_else(|| facts.min.unwrap_or(1).max(1));
+                    dims.insert(name.to_string(), size);
+                    let why = if hint.is_some() { " (as it was traced)" } else { "" };
+                    assumed.push(format!("`{}` as {size}{why}", printable(name)));
                 }
             });
         }
         let size = match d.eval(dims) {
             Some(n) => n,
             None => {
-                assumed.push(format!("axis {axis}"));
+                assumed.push(format!("axis {axis} as 1"));
                 1
             }
         };
@@ -248,17 +253,24 @@ impl Values {
 /// Fewest rows of the tables that the value is used to index, through operators that keep its elements.
 fn table_rows(graph: &Graph, start: ValueId) -> Option<u64> {
     const KEEPS: [&str; 9] = ["Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Expand", "Slice"];
+    const TORCH_KEEPS: [&str; 12] =
+        ["to", "_to_copy", "view", "reshape", "unsqueeze", "squeeze", "flatten", "transpose", "permute", "expand", "slice", "contiguous"];
     let mut fewest: Option<u64> = None;
     let mut seen = HashSet::from([start]);
     let mut open = vec![start];
     while let Some(v) = open.pop() {
         for &n in graph.consumers(v) {
             let node = graph.node(n);
-            if !node.op.domain.is_empty() {
+            if !matches!(&*node.op.domain, "" | "aten") {
                 continue;
             }
             let name = &*node.op.name;
-            if name.starts_with("Gather") && node.input(1) == Some(v) {
+            let is_argument = |argument: &str| matches!(node.attr(argument), Some(AttrValue::Input(i)) if node.input(*i) == Some(v));
+            if name == "embedding" && is_argument("indices") {
+                let table = node.input(0).and_then(|d| graph.value(d).shape.dims());
+                let rows = table.and_then(|d| d.first()?.known());
+                fewest = [fewest, rows].into_iter().flatten().min();
+            } else if name.starts_with("Gather") && node.input(1) == Some(v) {
                 let axis = node.int("axis").unwrap_or(0);
                 let dims = node.input(0).and_then(|d| graph.value(d).shape.dims());
                 let rows = dims.and_then(|d| d.get(usize::try_from(if axis < 0 { axis + d.len() as i64 } else { axis }).ok()?)?.known());
@@ -266,7 +278,7 @@ fn table_rows(graph: &Graph, start: ValueId) -> Option<u64> {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
                 };
-            } else if KEEPS.contains(&name) && node.input(0) == Some(v) {
+            } else if (KEEPS.contains(&name) || TORCH_KEEPS.contains(&name)) && node.input(0) == Some(v) {
                 open.extend(node.outputs.iter().flatten().copied().filter(|o| seen.insert(*o)));
             }
         }
@@ -347,9 +359,21 @@ mod tests {
         let get = |i: usize| feeds[i].as_tensor().unwrap().as_slice::<i64>().unwrap().to_vec();
         assert!(get(0).iter().all(|i| (0..7).contains(i)) && get(0).iter().any(|&i| i > 2));
         assert_eq!(get(1), [1; 50]);
-        assert!(notes[0].how.contains("taken as 1: axis 0"), "{}", notes[0].how);
+        assert!(notes[0].how.contains("taken: axis 0 as 1"), "{}", notes[0].how);
         let mut again = Feeds::new();
         complete(&m, &mut again, &mut Bindings::new(), &[], 1).unwrap();
         assert_eq!(again[0].as_tensor().unwrap().bytes(), feeds[0].as_tensor().unwrap().bytes());
+    }
+
+    #[test]
+    fn open_sizes_are_those_that_the_program_was_traced_with() {
+        let shape = || Shape::new(["a", "b", "c"].map(|n| Dim::Sym(std::sync::Arc::new(recut_core::expr::Expr::var(n)))));
+        let mut m = ModelBuilder::new().node("r", "Relu", &["x"], &["y"]).typed("x", Some(DType::F32), shape()).build();
+        let facts = |hint, min| recut_core::model::SymbolFacts { hint, min: Some(min), max: Some(9) };
+        m.symbols.extend([("a".to_owned(), facts(Some(5), 1)), ("b".to_owned(), facts(Some(99), 2))]);
+        let (mut feeds, mut dims) = (Feeds::new(), Bindings::new());
+        let notes = complete(&m, &mut feeds, &mut dims, &[], 1).unwrap();
+        assert_eq!(feeds.values().next().unwrap().as_tensor().unwrap().dims(), [5, 2, 1]);
+        assert!(notes[0].how.ends_with("taken: `a` as 5 (as it was traced), `b` as 2, `c` as 1"), "{}", notes[0].how);
     }
 }

@@ -192,13 +192,7 @@ pub fn bind_dims(model: &Model, feeds: &Feeds, dims: &mut Bindings) -> Result<()
 
 /// The symbol that an expression consists of, if it is nothing else.
 pub(crate) fn symbol(e: &Expr) -> Option<String> {
-    let mut first = None;
-    e.for_each_var(&mut |name| {
-        if first.is_none() {
-            first = Some(name.clone());
-        }
-    });
-    first.filter(|name| *e == Expr::var(name.clone())).map(|name| name.to_string())
+    e.as_var().map(|name| name.to_string())
 }
 
 #[cfg(test)]

@@ -127,6 +127,7 @@ fn lowered_model(source: &Arc<Model>, graph: Graph, lowering: Lowering) -> Model
         metadata: source.metadata.clone(),
         // Those are about the source's nodes.
         columns: Vec::new(),
+        symbols: source.symbols.clone(),
         lowering: Some(Arc::new(lowering)),
     }
 }

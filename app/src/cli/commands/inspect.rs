@@ -111,7 +111,7 @@ fn summary(model: &Model, diagnostics: &[Diagnostic], dims: &Bindings, out: &Out
     }
     s.push('\n');
     if !info.symbols.is_empty() && dims.is_empty() {
-        let names: Vec<_> = info.symbols.iter().map(|n| printable(n)).collect();
+        let names: Vec<_> = info.symbols.iter().map(|n| symbol(model, n)).collect();
         s.push_str(&format!("open dimensions: {} (give sizes with --dim NAME=SIZE)\n", names.join(", ")));
     }
     s.push_str(&format!("\n{}\n{}", title("Inputs"), values(report.inputs.iter().cloned(), out, 2)));
@@ -255,4 +255,11 @@ fn nodes(model: &Model, which: impl Iterator<Item = NodeId>, dims: &Bindings, ou
         t.row([n.id, n.op, n.module, output, params, quantity(&n.flops)].into_iter().chain(data));
     }
     t.render(out.colored(), 0)
+}
+
+/// A symbolic size with what the file says of it.
+fn symbol(model: &Model, name: &str) -> String {
+    let facts = model.symbols.get(name).copied().unwrap_or_default();
+    let said: Vec<String> = [facts.hint.map(|h| format!("traced as {h}")), facts.range()].into_iter().flatten().collect();
+    if said.is_empty() { printable(name).into_owned() } else { format!("{} ({})", printable(name), said.join(", ")) }
 }

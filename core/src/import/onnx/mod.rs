@@ -63,6 +63,7 @@ pub(super) fn read(path: &Path, buf: FileBuf) -> Result<Imported, ImportError> {
             graph: main,
             modules,
             program: None,
+            symbols: indexmap::IndexMap::new(),
             lowering: None,
             stored_nodes: graph.node.len(),
             ir_version: model.ir_version,

@@ -5,6 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::aliases::{self, Aliases};
+use indexmap::IndexMap;
+
 use super::schema::{self, Argument, InputSpec, Named, OutputSpec, SymInt, Symbolic, TensorMeta};
 use super::scopes::{Scope, Scopes};
 use super::symbols;
@@ -29,6 +31,8 @@ pub(super) struct Builder {
     ops: HashMap<Box<str>, Arc<Op>>,
     texts: HashMap<Box<str>, Arc<str>>,
     exprs: HashMap<Box<str>, Dim>,
+    /// Sizes of symbols while the program was traced, in order of first use.
+    pub(super) hints: IndexMap<String, i64>,
     nodes: usize,
     lost_writes: usize,
 }
@@ -68,6 +72,7 @@ impl Builder {
             ops: HashMap::new(),
             texts: HashMap::new(),
             exprs: HashMap::new(),
+            hints: IndexMap::new(),
             nodes: 0,
             lost_writes: 0,
         }
@@ -198,6 +203,11 @@ impl Builder {
                 Some(dim) => dim.clone(),
                 None => {
                     let dim = symbols::parse(&e.expr_str).map_or(Dim::Unknown, Dim::from_expr);
+                    if let (Dim::Sym(symbol), Some(SymInt::AsInt(hint))) = (&dim, e.hint.as_deref())
+                        && let Some(name) = symbol.as_var()
+                    {
+                        self.hints.insert(name.to_string(), *hint);
+                    }
                     self.exprs.insert((*e.expr_str).into(), dim.clone());
                     dim
                 }

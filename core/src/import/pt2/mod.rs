@@ -29,7 +29,7 @@ use weights::Weights;
 
 use crate::diagnostic::{Diagnostic, Severity, printable};
 use crate::import::{ImportError, ImportErrorKind, Imported};
-use crate::model::{Format, Model};
+use crate::model::{Format, Model, SymbolFacts};
 use crate::weights::DataFile;
 
 /// Majors of the schema that are understood, with the torch releases that write them.
@@ -114,6 +114,16 @@ pub(super) fn read(path: &Path, file: DataFile, asked: Option<&str>) -> Result<I
         let range = format!("{} to {}", bound(range.min_val, "-inf"), bound(range.max_val, "inf"));
         metadata.push((format!("range of {}", &**symbol), range));
     }
+    let mut symbols: IndexMap<String, SymbolFacts> = IndexMap::new();
+    for (symbol, hint) in std::mem::take(&mut builder.hints) {
+        symbols.entry(symbol).or_default().hint = Some(hint);
+    }
+    for (symbol, range) in program.range_constraints.iter().flatten() {
+        // Unbounded ends are infinite, or integers next to the largest ones.
+        let bound = |b: &Option<schema::Number>| b.as_ref().map(|b| b.0).filter(|b| b.abs() < 9e15).map(|b| b as i64);
+        let facts = symbols.entry(symbol.to_string()).or_default();
+        (facts.min, facts.max) = (bound(&range.min_val), bound(&range.max_val));
+    }
     let torch = text_of(&program.torch_version);
     Ok(Imported {
         model: Model {
@@ -128,6 +138,7 @@ pub(super) fn read(path: &Path, file: DataFile, asked: Option<&str>) -> Result<I
             opsets: IndexMap::new(),
             producer: if torch.is_empty() { "torch.export".to_owned() } else { format!("torch {torch}") },
             metadata,
+            symbols,
             lowering: None,
             columns: Vec::new(),
         },

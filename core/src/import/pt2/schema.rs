@@ -338,6 +338,9 @@ pub(super) enum SymInt<'a> {
 pub(super) struct SymExpr<'a> {
     #[serde(borrow)]
     pub(super) expr_str: Text<'a>,
+    /// The size while the program was traced.
+    #[serde(default, borrow)]
+    pub(super) hint: Option<Box<SymInt<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]

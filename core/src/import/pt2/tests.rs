@@ -49,6 +49,11 @@ fn symbolic_sizes_are_dimensions_and_scalars_no_tensors() {
     let AttrValue::List(shape) = reshape.attr("shape").unwrap() else { panic!("{:?}", reshape.attr("shape")) };
     assert_eq!(**shape, [AttrValue::Input(1), AttrValue::Int(16)]);
     assert!(m.metadata.iter().any(|(k, v)| k == "range of s77" && v == "1 to 64"), "{:?}", m.metadata);
+    let facts = m.symbols["s77"];
+    assert_eq!((facts.hint, facts.min, facts.max, facts.range().as_deref()), (Some(3), Some(1), Some(64), Some("1 to 64")));
+    assert!(facts.allows(64) && !facts.allows(65) && !facts.allows(0));
+    let error = m.check_sizes(&crate::expr::Bindings::from([("s77".to_owned(), 65)])).unwrap_err();
+    assert!(error.starts_with("`s77` cannot be 65: the model was exported for 1 to 64"), "{error}");
 }
 
 #[test]
