@@ -385,6 +385,15 @@ fn partition_reports_and_draws_without_running() {
     assert_eq!(std::fs::read(config).unwrap(), std::fs::read(other).unwrap());
     let (out, _) = expect(0, &["partition", &model, "--preview"]);
     assert!(out.contains("--backend") && out.contains("Conv"), "{out}");
+    let torch = root().join("tests/models/tiny_dynamic.pt2").display().to_string();
+    let (_, err) = expect(2, &["partition", &torch, "--backend", "onnxruntime-cpu"]);
+    assert!(err.contains("`onnxruntime-cpu` takes ONNX operators, and this model has torch ones"), "{err}");
+    let (_, err) = expect(2, &["partition", &model, "--backend", "executorch-xnnpack"]);
+    assert!(err.contains("takes torch operators, and this model has ONNX ones"), "{err}");
+    let (_, err) = expect(2, &["partition", &torch, "--dim", "s77=65"]);
+    assert!(err.contains("`s77` cannot be 65: the model was exported for 1 to 64"), "{err}");
+    let (out, _) = expect(0, &["inspect", &torch]);
+    assert!(out.contains("s77 (traced as 3, 1 to 64)"), "{out}");
     let (_, err) = expect(2, &["partition", &model, "--backend", "tensorrtt"]);
     assert!(err.contains("tensorrtt"), "{err}");
 }

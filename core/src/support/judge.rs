@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::predicate::{Answer, Context};
 use super::table::Row;
+use super::torch;
 use super::{Backend, Support, SupportMap};
 use crate::diagnostic::printable;
 use crate::dtype::DType;
@@ -65,9 +66,12 @@ impl<'a> Judge<'a> {
     }
 
     fn alone(&mut self, graph: &'a Graph, node: &'a Node) -> Support {
-        if node.op.dialect != Dialect::Onnx {
+        if node.op.dialect == Dialect::Aten && self.backend.dialect == Dialect::Aten {
+            return torch::Case { backend: self.backend, graph, node, dims: self.dims }.judge();
+        }
+        if node.op.dialect != self.backend.dialect {
             let backend = printable(&self.backend.name);
-            let why = format!("the table of {backend} speaks of ONNX operators and does not say what becomes of torch ones");
+            let why = format!("the table of {backend} speaks of another kind of operators and does not say what becomes of this one");
             return Support::Conditional(why.into());
         }
         let first = node.input(0).map(|v| graph.value(v)).map(|v| (v.ty, v.dtype));
@@ -170,7 +174,7 @@ fn range((first, last): (i64, Option<i64>)) -> String {
 }
 
 /// The type as tables write it; `None` where the element type is unknown.
-fn type_name(value: &Value) -> Option<String> {
+pub(super) fn type_name(value: &Value) -> Option<String> {
     let dtype = value.dtype?;
     Some(match value.ty {
         ValueType::Tensor | ValueType::Scalar | ValueType::Other => dtype.to_string(),

@@ -1,16 +1,19 @@
 //! Backend capability tables: which nodes a backend takes, and why not the others.
 //!
-//! The facts stand in `core/data/support`, one file for each backend, with their sources; `predicates.json` beside them
+//! The facts stand in `core/data/support`, one file for each backend and dialect, with their sources; `predicates.json` beside them
 //! says which of their conditions in words can be checked on a node, and how. A user may bring a table of their own.
 
 mod judge;
+mod parts;
 mod predicate;
 mod table;
+mod torch;
 
 use std::sync::Arc;
 
 use crate::expr::Bindings;
-use crate::model::Model;
+use crate::graph::Dialect;
+use crate::model::{Format, Model};
 
 pub use table::Backend;
 
@@ -34,10 +37,19 @@ pub type SupportMap = Arc<[Support]>;
 #[error("{0}")]
 pub struct SupportError(String);
 
-/// Names of all built-in backends, sorted.
+/// Names of the built-in backends that have a table for operators of this dialect, sorted.
 #[must_use]
-pub fn backend_names() -> Vec<&'static str> {
-    table::BUILTIN.iter().map(|(name, _)| *name).collect()
+pub fn backend_names(dialect: Dialect) -> Vec<&'static str> {
+    table::BUILTIN.iter().filter(|(_, d, _)| *d == dialect).map(|(name, ..)| *name).collect()
+}
+
+/// The dialect whose tables judge the nodes of `model`.
+#[must_use]
+pub fn dialect_of(model: &Model) -> Dialect {
+    match model.format {
+        Format::Pt2 => Dialect::Aten,
+        Format::Onnx | Format::OpenVino | Format::Json => Dialect::Onnx,
+    }
 }
 
 /// Every node of `model` under `backend`. Shapes count as static where `dims` gives all their sizes.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::diagnostic::printable;
 use crate::dtype::DType;
 use crate::expr::Bindings;
-use crate::graph::{AttrValue, Graph, Node, Value, ValueId, ValueKind};
+use crate::graph::{AttrValue, Graph, Node, Value, ValueId, ValueKind, ValueType};
 use crate::weights::{Storage, WeightRef};
 
 /// Rules of all built-in tables.
@@ -40,7 +40,27 @@ pub(super) enum Check {
     },
     /// All numbers of the list attribute are this one.
     All { name: String, value: i64 },
-    /// The node has none of these attributes.
+    /// The torch call passes none of these as a value that is computed while the model runs.
+    Plain { names: Vec<String> },
+    /// The torch call passes these arguments.
+    Given { names: Vec<String> },
+    /// The integer argument (or its default) is at most this.
+    AtMost { name: String, limit: i64 },
+    /// The tensors of a list argument have one of these types; the types in `open` need a look by a person.
+    ArgumentTypes { name: String, r#in: Vec<DType>, open: Vec<DType> },
+    /// All tensors of the node have one of these types, where a type is known.
+    Types { r#in: Vec<DType> },
+    /// All input tensors have the same rank.
+    SameRank,
+    /// The result has at most this rank.
+    ResultRank { limit: usize },
+    /// The integer argument names the last dimension of the result.
+    LastDim { name: String },
+    /// The node has at least this many inputs.
+    InputsAtLeast { count: usize },
+    /// Query, key and value of an attention agree, and there is at most one kind of mask.
+    Attention,
+    /// The node has none of these attributes, or they are `None`.
     Without { names: Vec<String> },
     /// Outputs from this position on are not used.
     Outputs { used: usize },
@@ -103,7 +123,57 @@ impl Check {
                 Some(list) if list.iter().any(|x| x != value) => Answer::Fails(format!("{name} is {list:?}")),
                 _ => Answer::Holds,
             },
-            Self::Without { names } => match names.iter().find(|n| c.node.attr(n).is_some()) {
+            Self::Plain { names } => match names.iter().find(|n| c.node.attr(n).is_some_and(is_computed)) {
+                Some(name) => Answer::Fails(format!("{name} is computed while the model runs")),
+                None => Answer::Holds,
+            },
+            Self::Given { names } => match names.iter().find(|n| !c.given(n)) {
+                Some(name) => Answer::Fails(format!("{name} is not given")),
+                None => Answer::Holds,
+            },
+            Self::AtMost { name, limit } => match c.node.attr(name) {
+                Some(AttrValue::Int(n)) if n > limit => Answer::Fails(format!("{name} is {n}")),
+                Some(v) if is_computed(v) => Answer::Fails(format!("{name} is computed while the model runs")),
+                _ => Answer::Holds,
+            },
+            Self::ArgumentTypes { name, r#in, open } => c
+                .argument(name)
+                .into_iter()
+                .map(|v| match v.dtype {
+                    Some(d) if r#in.contains(&d) => Answer::Holds,
+                    Some(d) if !open.contains(&d) => Answer::Fails(format!("{} of {name} is {d}", printable(&v.name))),
+                    _ => Answer::Open,
+                })
+                .fold(Answer::Holds, both),
+            Self::Types { r#in } => match c.tensors().find_map(|v| v.dtype.filter(|d| !r#in.contains(d)).map(|d| (v, d))) {
+                Some((v, d)) => Answer::Fails(format!("{} is {d}", printable(&v.name))),
+                None => Answer::Holds,
+            },
+            Self::SameRank => {
+                let ranks: Vec<usize> = c.inputs().filter_map(|v| v.shape.rank()).collect();
+                if ranks.windows(2).all(|w| w[0] == w[1]) {
+                    Answer::Holds
+                } else {
+                    Answer::Fails(format!("its inputs have ranks {ranks:?}"))
+                }
+            }
+            Self::ResultRank { limit } => match c.result_rank() {
+                Some(rank) if rank > *limit => Answer::Fails(format!("its result has rank {rank}")),
+                Some(_) => Answer::Holds,
+                None => Answer::Open,
+            },
+            Self::LastDim { name } => match (c.node.int(name), c.result_rank()) {
+                (Some(-1), _) => Answer::Holds,
+                (Some(d), Some(rank)) if usize::try_from(d).is_ok_and(|d| d + 1 == rank) => Answer::Holds,
+                (Some(d), Some(_)) => Answer::Fails(format!("{name} is {d}")),
+                _ => Answer::Open,
+            },
+            Self::InputsAtLeast { count } => match c.inputs().count() {
+                n if n < *count => Answer::Fails(format!("it has {n} inputs")),
+                _ => Answer::Holds,
+            },
+            Self::Attention => c.attention(),
+            Self::Without { names } => match names.iter().find(|n| c.given(n)) {
                 Some(name) => Answer::Fails(format!("it has the attribute {name}")),
                 None => Answer::Holds,
             },
@@ -146,7 +216,78 @@ fn both(a: Answer, b: Answer) -> Answer {
     }
 }
 
-impl Context<'_> {
+/// Whether an argument is, or holds, a value that the node reads.
+fn is_computed(value: &AttrValue) -> bool {
+    match value {
+        AttrValue::Input(_) => true,
+        AttrValue::List(items) => items.iter().any(|v| matches!(v, AttrValue::Input(_))),
+        _ => false,
+    }
+}
+
+impl<'a> Context<'a> {
+    /// Whether the attribute is there and not `None`.
+    fn given(&self, name: &str) -> bool {
+        self.node.attr(name).is_some_and(|v| *v != AttrValue::None)
+    }
+
+    /// The values of a torch argument, of a list all.
+    fn argument(&self, name: &str) -> Vec<&'a Value> {
+        let value = |v: &AttrValue| match v {
+            AttrValue::Input(i) => self.node.input(*i).map(|v| self.graph.value(v)),
+            _ => None,
+        };
+        match self.node.attr(name) {
+            Some(AttrValue::List(items)) => items.iter().filter_map(value).collect(),
+            Some(v) => value(v).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Input tensors.
+    fn inputs(&self) -> impl Iterator<Item = &'a Value> {
+        self.node.inputs.iter().flatten().map(|&v| self.graph.value(v)).filter(|v| v.ty == ValueType::Tensor)
+    }
+
+    /// Input and output tensors.
+    fn tensors(&self) -> impl Iterator<Item = &'a Value> {
+        let outputs = self.node.outputs.iter().flatten().map(|&v| self.graph.value(v)).filter(|v| v.ty == ValueType::Tensor);
+        self.inputs().chain(outputs)
+    }
+
+    fn result_rank(&self) -> Option<usize> {
+        self.graph.value(self.node.outputs.first().copied().flatten()?).shape.rank()
+    }
+
+    fn attention(&self) -> Answer {
+        let dims = |name: &str| self.argument(name).first().and_then(|v| v.shape.dims());
+        let (Some(q), Some(k), Some(v)) = (dims("query"), dims("key"), dims("value")) else { return Answer::Open };
+        let fails = |why: &str| Answer::Fails(why.to_owned());
+        if self.given("attn_mask") && self.node.attr("is_causal") == Some(&AttrValue::Bool(true)) {
+            return fails("it has attn_mask and is_causal");
+        }
+        if q.len() != k.len() || k.len() != v.len() {
+            return fails("query, key and value differ in rank");
+        }
+        if k != v {
+            return fails("key and value differ in shape");
+        }
+        let (Some((q_head, q)), Some((k_head, k))) = (q.split_last(), k.split_last()) else { return fails("query has no dimensions") };
+        if q_head != k_head || q.first() != k.first() {
+            return fails("query and key differ in batch or head size");
+        }
+        let heads = |d: &[crate::shape::Dim]| d.get(1..d.len().saturating_sub(1)).map(<[_]>::to_vec).unwrap_or_default();
+        if heads(q) == heads(k) {
+            return Answer::Holds;
+        }
+        let grouped = self.node.attr("enable_gqa") == Some(&AttrValue::Bool(true));
+        match (q.get(1).and_then(crate::shape::Dim::known), k.get(1).and_then(crate::shape::Dim::known)) {
+            (Some(a), Some(b)) if grouped && b > 0 && a % b == 0 => Answer::Holds,
+            _ if grouped => Answer::Open,
+            _ => fails("query and key differ in the number of heads"),
+        }
+    }
+
     fn over(&self, input: usize, f: impl FnOnce(&Value) -> Answer) -> Answer {
         self.node.input(input).map_or(Answer::Holds, |v| f(self.graph.value(v)))
     }
@@ -205,6 +346,8 @@ fn equal(value: &AttrValue, wanted: &serde_json::Value) -> bool {
         AttrValue::Bool(b) => wanted.as_bool() == Some(*b),
         AttrValue::Float(x) => wanted.as_f64() == Some(*x),
         AttrValue::Bytes(_) => value.as_str().is_some_and(|s| wanted.as_str() == Some(s)),
+        AttrValue::Type(t) => wanted.as_str() == Some(t),
+        AttrValue::None => wanted.is_null(),
         _ => false,
     }
 }
@@ -248,8 +391,12 @@ impl Rules<'static> {
 
     /// Checks of an operator's condition, and whether they are all of it.
     pub(super) fn get(&self, domain: &str, op: &str) -> (Arc<[Check]>, bool) {
-        let found = self.0.and_then(|rules| rules.get(&(domain.to_owned(), op.to_owned())));
-        found.cloned().unwrap_or_else(|| (Arc::from([]), false))
+        self.find(domain, op).unwrap_or_else(|| (Arc::from([]), false))
+    }
+
+    /// The same, where there is a rule.
+    pub(super) fn find(&self, domain: &str, op: &str) -> Option<(Arc<[Check]>, bool)> {
+        self.0.and_then(|rules| rules.get(&(domain.to_owned(), op.to_owned()))).cloned()
     }
 
     /// How many rules there are.

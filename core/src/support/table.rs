@@ -7,31 +7,41 @@ use serde::Deserialize;
 
 use super::SupportError;
 use super::predicate::{Check, Rules};
+use super::torch;
 use crate::diagnostic::printable;
 use crate::dtype::DType;
+use crate::graph::Dialect;
 
 macro_rules! builtin {
-    ($($name:literal),* $(,)?) => {
-        /// Built-in tables by name, sorted.
-        pub(super) const BUILTIN: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../../data/support/", $name, ".onnx.json")))),*];
+    ($($name:literal $dialect:ident $end:literal),* $(,)?) => {
+        /// Built-in tables by name and dialect, sorted.
+        pub(super) const BUILTIN: &[(&str, Dialect, &str)] =
+            &[$(($name, Dialect::$dialect, include_str!(concat!("../../data/support/", $name, $end)))),*];
     };
 }
 
 builtin![
-    "onnxruntime-coreml-mlprogram",
-    "onnxruntime-coreml-neuralnetwork",
-    "onnxruntime-cpu",
-    "onnxruntime-cuda",
-    "onnxruntime-dml",
-    "onnxruntime-nnapi",
-    "onnxruntime-openvino",
-    "onnxruntime-qnn",
-    "onnxruntime-webgpu",
-    "onnxruntime-webnn",
-    "onnxruntime-xnnpack",
-    "openvino",
-    "tensorrt",
+    "executorch-arm-tosa" Aten ".aten.json",
+    "executorch-nxp" Aten ".aten.json",
+    "executorch-qnn" Aten ".aten.json",
+    "executorch-vulkan" Aten ".aten.json",
+    "executorch-xnnpack" Aten ".aten.json",
+    "onnxruntime-coreml-mlprogram" Onnx ".onnx.json",
+    "onnxruntime-coreml-neuralnetwork" Onnx ".onnx.json",
+    "onnxruntime-cpu" Onnx ".onnx.json",
+    "onnxruntime-cuda" Onnx ".onnx.json",
+    "onnxruntime-dml" Onnx ".onnx.json",
+    "onnxruntime-nnapi" Onnx ".onnx.json",
+    "onnxruntime-openvino" Onnx ".onnx.json",
+    "onnxruntime-qnn" Onnx ".onnx.json",
+    "onnxruntime-webgpu" Onnx ".onnx.json",
+    "onnxruntime-webnn" Onnx ".onnx.json",
+    "onnxruntime-xnnpack" Onnx ".onnx.json",
+    "openvino" Onnx ".onnx.json",
+    "openvino" Aten ".aten.json",
+    "openvino-torchcompile" Aten ".aten.json",
+    "tensorrt" Onnx ".onnx.json",
+    "tensorrt" Aten ".aten.json",
 ];
 
 /// Newest table format that is read.
@@ -65,7 +75,7 @@ struct Defaults {
     min_block_size: Option<u32>,
 }
 
-/// A row of a table file. What is not judged (`via`, `types`, `devices`, …) is read over.
+/// A row of a table file. What is not judged (`devices`, `quantized`, …) is read over.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileRow {
@@ -80,8 +90,8 @@ struct FileRow {
     dynamic_shapes: Option<bool>,
     #[serde(default)]
     condition: Option<String>,
-    #[serde(default, rename = "via")]
-    _via: serde::de::IgnoredAny,
+    #[serde(default)]
+    via: Option<String>,
     #[serde(default)]
     types: Option<serde_json::Value>,
     #[serde(default, rename = "devices")]
@@ -109,6 +119,10 @@ pub(super) struct Row {
     pub(super) checks: Arc<[Check]>,
     /// Whether the checks are all of the condition.
     pub(super) complete: bool,
+    /// The torch overload that it is about; all of the operator's where `None`.
+    pub(super) overload: Option<Box<str>>,
+    /// Whether the backend takes the operator apart first and looks at the parts.
+    pub(super) decomposed: bool,
 }
 
 /// Rows by domain and operator.
@@ -119,6 +133,8 @@ type Rows = HashMap<(Box<str>, Box<str>), Vec<Row>>;
 pub struct Backend {
     /// Its name (`tensorrt`, `onnxruntime-cpu`).
     pub name: Arc<str>,
+    /// The operators that it speaks of: [`Dialect::Onnx`] or [`Dialect::Aten`].
+    pub dialect: Dialect,
     /// Where the facts are from, for reports.
     pub source: Arc<str>,
     /// What its makers remark, one sentence each.
@@ -129,13 +145,17 @@ pub struct Backend {
     pub(super) opsets: (Option<i64>, Option<i64>),
     pub(super) rows: Arc<Rows>,
     pub(super) unsupported: Arc<[String]>,
+    /// Checks that hold for every operator of the table.
+    pub(super) general: Arc<[Check]>,
+    /// Whether its torch operators are those of ExecuTorch's edge dialect: core ATen, without views (`view_copy`).
+    pub(super) edge: bool,
 }
 
 impl Backend {
-    /// The built-in table of this name.
+    /// The built-in table of this name for operators of this dialect.
     #[must_use]
-    pub fn builtin(name: &str) -> Option<Self> {
-        let (name, text) = BUILTIN.iter().find(|(n, _)| *n == name)?;
+    pub fn builtin(name: &str, dialect: Dialect) -> Option<Self> {
+        let (name, _, text) = BUILTIN.iter().find(|(n, d, _)| *n == name && *d == dialect)?;
         // That every built-in table parses is a test of this module.
         Self::parse(text, name).ok()
     }
@@ -143,8 +163,8 @@ impl Backend {
     /// Reads a table.
     ///
     /// # Errors
-    /// If the text is no table of this format, or speaks of another dialect than ONNX; the message names `file_name`, line
-    /// and field.
+    /// If the text is no table of this format, or of a dialect that is not judged; the message names `file_name`, line and
+    /// field.
     pub fn parse(text: &str, file_name: &str) -> Result<Self, SupportError> {
         let shown = printable(file_name).into_owned();
         let refuse = |why: String| SupportError(format!("{shown}: {why}"));
@@ -152,17 +172,22 @@ impl Backend {
         if file.format != FORMAT {
             return Err(refuse(format!("capability table of format {}; this program reads format {FORMAT}", file.format)));
         }
-        if file.dialect != "onnx" {
-            return Err(refuse(format!(
-                "the table is about {} operators; nodes of an ONNX model need one of dialect onnx",
-                printable(&file.dialect)
-            )));
-        }
+        let dialect = match file.dialect.as_str() {
+            "onnx" => Dialect::Onnx,
+            "aten" => Dialect::Aten,
+            other => {
+                return Err(refuse(format!(
+                    "the table is about {} operators; nodes of an ONNX model need one of dialect onnx, those of a torch.export one of dialect aten",
+                    printable(other)
+                )));
+            }
+        };
         if file.backend.is_empty() {
             return Err(refuse("`backend` is empty; give the table a name".to_owned()));
         }
         let rules = Rules::of(&file.backend);
         let mut rows: HashMap<(Box<str>, Box<str>), Vec<Row>> = HashMap::new();
+        let mut edge = false;
         for (i, row) in file.ops.into_iter().enumerate() {
             let at = |why: &str| refuse(format!("ops[{i}] ({}): {why}", printable(&row.op)));
             if row.op.is_empty() {
@@ -175,18 +200,26 @@ impl Backend {
             if matches!(row.since, Some((first, Some(last))) if last < first) {
                 continue;
             }
-            let domain = if row.domain == "ai.onnx" { "" } else { row.domain.as_str() };
-            let (checks, complete) = rules.get(domain, &row.op);
+            let (domain, name, overload) = match dialect {
+                Dialect::Aten => torch::parse_name(&row.op),
+                _ if row.domain == "ai.onnx" => ("", row.op.as_str(), None),
+                _ => (row.domain.as_str(), row.op.as_str(), None),
+            };
+            let whole = overload.map_or_else(|| name.to_owned(), |o| format!("{name}.{o}"));
+            let (checks, complete) = rules.get(domain, &whole);
             // The registry tables give `Where` the type of its branches, not of its condition.
-            let typed_input = usize::from(row.op == "Where" && row.types.is_none() && !row.dtypes.iter().flatten().any(|t| t == "bool"));
-            rows.entry((domain.into(), row.op.as_str().into())).or_default().push(Row {
+            let of_branches = matches!(name, "Where" | "where") && row.types.is_none() && !row.dtypes.iter().flatten().any(|t| t == "bool");
+            edge |= dialect == Dialect::Aten && domain == "aten" && name == "view_copy";
+            rows.entry((domain.into(), name.into())).or_default().push(Row {
                 since: row.since,
                 dtypes: row.dtypes.map(|l| l.into_iter().map(Into::into).collect()),
-                typed_input,
+                typed_input: usize::from(of_branches),
                 dynamic_shapes: row.dynamic_shapes,
                 condition: row.condition.map(Into::into),
                 checks,
                 complete,
+                overload: overload.map(Into::into),
+                decomposed: row.via.as_deref() == Some("decomposition"),
             });
         }
         let (first, last) = file.opset_range.unzip();
@@ -195,6 +228,9 @@ impl Backend {
             (a, b) => a.or(b),
         };
         Ok(Self {
+            general: rules.get(if dialect == Dialect::Aten { "aten" } else { "" }, "*").0,
+            edge,
+            dialect,
             name: file.backend.into(),
             source: source_line(&file.source).into(),
             notes: file.notes.into(),

@@ -6,7 +6,7 @@ use crate::testing::{ModelBuilder, model};
 use crate::weights::WeightRef;
 
 fn judge(m: &Model, backend: &str) -> Vec<Support> {
-    support_map(m, &Backend::builtin(backend).unwrap(), &Bindings::new()).to_vec()
+    support_map(m, &Backend::builtin(backend, dialect_of(m)).unwrap(), &Bindings::new()).to_vec()
 }
 
 fn reason(s: &Support) -> &str {
@@ -18,11 +18,13 @@ fn reason(s: &Support) -> &str {
 
 #[test]
 fn every_built_in_table_and_rule_parses() {
-    let names = backend_names();
-    assert!(names.is_sorted() && names.len() == 13, "{names:?}");
-    for (name, text) in table::BUILTIN {
+    for (dialect, count) in [(Dialect::Onnx, 13), (Dialect::Aten, 8)] {
+        let names = backend_names(dialect);
+        assert!(names.is_sorted() && names.len() == count, "{names:?}");
+    }
+    for (name, dialect, text) in table::BUILTIN {
         let b = Backend::parse(text, name).unwrap();
-        assert_eq!((&*b.name, b.rows.is_empty()), (*name, false));
+        assert_eq!((&*b.name, b.dialect, b.rows.is_empty()), (*name, *dialect, false));
         assert!(b.source.contains(' '), "{}", b.source);
     }
     // Each rule belongs to a row with a condition.
@@ -122,7 +124,7 @@ fn conditions_are_checked_where_they_can_be() {
 fn dynamic_shapes_are_refused_where_the_backend_refuses_them() {
     let shape = Shape::new([Dim::Sym(std::sync::Arc::new(crate::expr::Expr::var("n")))]);
     let m = ModelBuilder::new().node("a", "Add", &["x", "w.1"], &["y"]).typed("x", Some(DType::F32), shape).build();
-    let qnn = Backend::builtin("onnxruntime-qnn").unwrap();
+    let qnn = Backend::builtin("onnxruntime-qnn", Dialect::Onnx).unwrap();
     let s = support_map(&m, &qnn, &Bindings::new());
     assert_eq!(reason(&s[0]), "Add: onnxruntime-qnn needs static shapes, and x has shape [n]");
     assert_eq!(support_map(&m, &qnn, &Bindings::from([("n".to_owned(), 3)]))[0], Support::Supported);
@@ -157,6 +159,6 @@ fn tables_of_users_are_read_strictly() {
     assert!(error(&table(r#""opz": []"#)).starts_with("t.json: no capability table: unknown field `opz`"));
     assert!(error(&table(r#""ops": [{"op": "A", "dtypes": ["f33"]}]"#)).contains("ops[0] (A): `f33` is no element type"));
     assert!(error(r#"{"format": 2, "backend": "b", "dialect": "onnx", "ops": []}"#).contains("format 2"));
-    assert!(error(r#"{"format": 1, "backend": "b", "dialect": "aten", "ops": []}"#).contains("about aten operators"));
+    assert!(error(r#"{"format": 1, "backend": "b", "dialect": "torchscript", "ops": []}"#).contains("about torchscript operators"));
     assert!(error("").contains("t.json"));
 }

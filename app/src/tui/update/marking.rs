@@ -479,7 +479,7 @@ fn choose_backend(state: &mut State) {
         if current.is_none() { "now: every op counts as supported" } else { "every op counts as supported" },
         Command::Backend(None),
     )];
-    for name in recut_core::support::backend_names() {
+    for name in recut_core::support::backend_names(recut_core::support::dialect_of(state.document.model())) {
         items.push(Item::new(name, mark(current.as_deref() == Some(name)), Command::Backend(Some(name.to_owned()))));
     }
     let cursor = items.iter().position(|i| current.as_deref() == Some(&*i.label)).unwrap_or(0);

@@ -41,7 +41,7 @@ pub fn commands(state: &State) -> Vec<Item> {
         .map(|&a| Item::new(format!("{}  {}", a.name(), a.doc()), keys(a), Command::Action(a)));
     let typed = TYPED.iter().map(|(name, arg, doc)| Item::new(format!("{name} {arg}  {doc}"), "", Command::Nothing));
     let themes = BUILT_IN.iter().map(|(n, _)| Item::new(format!("theme {n}"), "", Command::Theme((*n).to_owned())));
-    let backends = recut_core::support::backend_names()
+    let backends = recut_core::support::backend_names(recut_core::support::dialect_of(state.document.model()))
         .into_iter()
         .map(|n| Item::new(format!("backend {n}"), "", Command::Backend(Some(n.to_owned()))));
     let columns = state.document.model().columns.iter().map(|c| {

@@ -25,7 +25,7 @@ fn report(dims: &Bindings) -> PartitionReport {
         .typed("y", Some(DType::F32), shape())
         .build();
     let m = Arc::new(m);
-    let backend = Backend::builtin("tensorrt").unwrap();
+    let backend = Backend::builtin("tensorrt", crate::graph::Dialect::Onnx).unwrap();
     let support = support_map(&m, &backend, dims);
     let view = Arc::new(View::new(m, &[]).unwrap());
     let mut set = NodeSet::empty(3);
