@@ -197,10 +197,10 @@ impl<'a> Case<'a> {
         if step < MAX_STEPS {
             match self.parts_of(name, overload.unwrap_or("default"), &[], !rows.is_empty()) {
                 Some(Some(parts)) => {
-                    let refused = |p: &&str| *p != full && matches!(self.part(p, step + 1), Support::Unsupported(_));
+                    let refused = |p: &str| p != full && matches!(self.part(p, step + 1), Support::Unsupported(_));
                     return match parts.always.iter().find(|p| refused(p)) {
                         Some(p) => Support::Unsupported(format!("it is made of {p}, which {} does not list", self.backend.name).into()),
-                        None if parts.sometimes.iter().any(|p| refused(&p)) => {
+                        None if parts.sometimes.iter().any(|p| refused(p)) => {
                             Support::Conditional("what it is made of depends on the call".into())
                         }
                         None => Support::Supported,
@@ -248,7 +248,7 @@ impl<'a> Case<'a> {
     fn type_refused(&self, row: &Row) -> Option<String> {
         let list = row.dtypes.as_ref()?;
         let tensors = self.node.inputs.iter().flatten().map(|&v| self.graph.value(v)).filter(|v| v.ty == ValueType::Tensor);
-        let ty = judge::type_name(tensors.clone().nth(row.typed_input).or_else(|| tensors.last())?)?;
+        let ty = judge::type_name(tensors.clone().nth(row.typed_input).or_else(|| tensors.clone().next())?)?;
         if list.iter().any(|t| **t == ty) {
             return None;
         }
