@@ -370,10 +370,8 @@ impl Document {
             self.model.check_sizes(&self.config.dims).map_err(DocumentError::Config)?;
         }
         let (backend, support) = if touched.backend || touched.dims && old.backend.is_some() {
-            let backend = if touched.backend { backend(&self.config, &self.options)? } else { old.backend.clone() };
-            let support = support(&self.model, backend.as_deref(), &self.config.dims);
             let backend = if touched.backend { backend(&self.model, &self.config, &self.options)? } else { old.backend.clone() };
-            let support = backend.as_ref().map(|b| support_map(&self.model, b, &self.config.dims));
+            let support = support(&self.model, backend.as_deref(), &self.config.dims);
             (backend, support)
         } else {
             (old.backend.clone(), old.support.clone())
@@ -416,10 +414,8 @@ impl Derived {
         model.check_sizes(&config.dims).map_err(DocumentError::Config)?;
         let marks = resolver.marks(config);
         let view = view(model, config, resolver)?;
-        let backend = backend(config, options)?;
-        let support = support(model, backend.as_deref(), &config.dims);
         let backend = backend(model, config, options)?;
-        let support = backend.as_ref().map(|b| support_map(model, b, &config.dims));
+        let support = support(model, backend.as_deref(), &config.dims);
         Ok(Self::planned(marks, view, backend, support, config, options))
     }
 

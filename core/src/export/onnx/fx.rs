@@ -57,7 +57,7 @@ fn value(out: &mut String, graph: &Graph, node: &Node, v: &AttrValue, depth: usi
         AttrValue::Body(i) => {
             let _ = write!(out, "%{}", node.bodies.get(*i).map_or("graph", |b| b.graph.name()));
         }
-        AttrValue::Ints(all) => list(out, all.iter(), |out, n| put(out, n)),
+        AttrValue::Ints(all) => list(out, all.iter(), put),
         AttrValue::Floats(all) => list(out, all.iter(), |out, x| out.push_str(&number(*x))),
         AttrValue::ByteStrings(all) => list(out, all.iter(), |out, b| out.push_str(&quoted(&String::from_utf8_lossy(b)))),
         AttrValue::List(all) if depth < MAX_DEPTH => list(out, all.iter(), |out, v| value(out, graph, node, v, depth + 1)),

@@ -77,7 +77,10 @@ impl<'m> Level<'m> {
 
     /// The name of a value.
     pub(super) fn name(&self, v: ValueId) -> &str {
-        self.renamed.get(&v.0).map_or_else(|| &*self.graph.value(v).name, |n| n)
+        match self.renamed.get(&v.0) {
+            Some(name) => name,
+            None => &self.graph.value(v).name,
+        }
     }
 
     /// The outputs in order: value, name, and whether an `Identity` has to make it from the value.

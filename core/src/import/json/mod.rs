@@ -173,6 +173,7 @@ fn import(path: &Path, stat: Arc<crate::weights::DataFile>, file: &GraphFile) ->
             opsets,
             producer: file.producer.clone(),
             metadata: file.metadata.0.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+            symbols: indexmap::IndexMap::new(),
             lowering: None,
             columns,
             graph,
