@@ -52,6 +52,9 @@ pub struct GraphFile {
     /// Key-value texts about the model.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String>,
+    /// What is known of symbolic sizes, by name.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub symbols: Map<Symbol>,
     /// Names of the values that a caller feeds.
     #[serde(default)]
     pub inputs: Vec<String>,
@@ -75,6 +78,21 @@ pub struct GraphFile {
     /// Data about the nodes of the main graph, by the column's name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub columns: Map<Column>,
+}
+
+/// What is known of a symbolic size.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Symbol {
+    /// The size it had while the program was traced: what stands for it where nothing else does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<i64>,
+    /// Smallest size that the program was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<i64>,
+    /// Largest size that the program was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<i64>,
 }
 
 /// A node.

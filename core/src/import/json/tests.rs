@@ -392,7 +392,7 @@ fn assert_same(a: &Model, b: &Model) {
     assert_eq!((&a.opsets, &a.ir_version, &a.producer, a.stored_nodes), (&b.opsets, &b.ir_version, &b.producer, b.stored_nodes));
     // Of a key that stands twice the last text counts.
     let metadata = |m: &Model| m.metadata.iter().cloned().collect::<std::collections::BTreeMap<_, _>>();
-    assert_eq!((&a.program, metadata(a), &a.columns), (&b.program, metadata(b), &b.columns));
+    assert_eq!((&a.program, metadata(a), &a.columns, &a.symbols), (&b.program, metadata(b), &b.columns, &b.symbols));
     let modules = |m: &Model| -> Vec<_> {
         m.modules.modules().iter().map(|m| (m.path.clone(), m.class.clone(), m.parent, m.nodes.clone())).collect()
     };
