@@ -1,6 +1,12 @@
-//! Graphs as JSON from outside: read, marked and shown like any model.
+//! Graphs as JSON from outside: written, read, run, marked and shown like any model.
+
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
 
 /// Runs, checks the exit code, and gives both streams.
 #[track_caller]
@@ -11,8 +17,68 @@ fn expect(code: i32, args: &[&str]) -> (String, String) {
     (out, err)
 }
 
+/// A folder with copies of these sample graphs.
+fn folder(names: &[&str]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for name in names {
+        let from = ["sample-graphs", "tests/models"].iter().map(|d| root().join(d).join(name)).find(|p| p.exists()).unwrap();
+        std::fs::copy(from, dir.path().join(name)).unwrap();
+    }
+    dir
+}
+
 fn path(dir: &tempfile::TempDir, name: &str) -> String {
     dir.path().join(name).display().to_string()
+}
+
+#[test]
+fn an_exported_graph_runs_as_the_model_does() {
+    for name in ["tiny_cnn", "tiny_cond", "tiny_lstm", "tiny_transformer"] {
+        let (onnx, npz) = (format!("{name}.onnx"), format!("{name}.npz"));
+        let dir = folder(&[&onnx, &npz]);
+        let (model, graph, io) = (path(&dir, &onnx), path(&dir, "g.json"), path(&dir, &npz));
+        let (_, err) = expect(0, &["export", &model, "--to", "json", "-o", &graph]);
+        assert!(err.contains("wrote the graph to") && !err.contains("left out"), "{err}");
+        expect(0, &["--run", &graph, "--inputs", &io, "--expect", &io, "--repeat", "1"]);
+    }
+}
+
+#[test]
+fn a_torch_graph_is_lowered_and_runs() {
+    let dir = folder(&["tiny_cnn.pt2", "tiny_cnn.npz"]);
+    let (model, graph, io) = (path(&dir, "tiny_cnn.pt2"), path(&dir, "g.json"), path(&dir, "tiny_cnn.npz"));
+    expect(0, &["export", &model, "--to", "json", "-o", &graph]);
+    expect(0, &["--run", &graph, "--inputs", &io, "--expect", &io, "--repeat", "1"]);
+}
+
+#[test]
+fn weights_outside_of_the_folder_are_left_out_and_that_is_said() {
+    let dir = folder(&["tiny_cnn.onnx"]);
+    let sub = dir.path().join("sub");
+    std::fs::create_dir(&sub).unwrap();
+    let graph = sub.join("g.json").display().to_string();
+    let (_, err) = expect(0, &["export", &path(&dir, "tiny_cnn.onnx"), "--to", "json", "-o", &graph]);
+    assert!(err.contains("left out") && err.contains("folder"), "{err}");
+    let (out, _) = expect(0, &["inspect", &graph]);
+    assert!(out.contains("recut graph") && out.contains("without data"), "{out}");
+    let (_, err) = expect(4, &["--run", &graph, "--repeat", "1"]);
+    assert!(err.contains("holds no data of initializer"), "{err}");
+    // Partitions need no weights.
+    expect(0, &["partition", &graph, "--backend", "tensorrt"]);
+}
+
+#[test]
+fn the_graph_goes_to_the_standard_output_and_never_over_the_model() {
+    let dir = folder(&["tiny_cnn.onnx"]);
+    let model = path(&dir, "tiny_cnn.onnx");
+    let (out, _) = expect(0, &["export", &model, "--to", "json", "-o", "-"]);
+    let graph: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&graph["format"], &graph["dialect"]), (&"recut.graph".into(), &"onnx".into()));
+    let before = std::fs::read(&model).unwrap();
+    let (_, err) = expect(2, &["export", &model, "--to", "json", "-o", &model]);
+    assert!(err.contains("overwrite"), "{err}");
+    assert_eq!(std::fs::read(&model).unwrap(), before);
+    expect(2, &["export", &model, "--to", "json", "-o", "-", "--external-data"]);
 }
 
 /// What another tool would write, with marks to be made and data columns.
@@ -85,4 +151,20 @@ fn what_is_wrong_is_said_with_its_place() {
     std::fs::write(&graph, DUMP.replace("[\"b\"], \"outputs\": [\"c\"]", "[\"q\"], \"outputs\": [\"c\"]")).unwrap();
     let (_, err) = expect(3, &["inspect", &graph]);
     assert!(err.contains("nodes[1].inputs[0]: node `act` reads value `q`"), "{err}");
+}
+
+#[test]
+fn the_schema_describes_what_is_written() {
+    let (out, _) = expect(0, &["schema", "graph"]);
+    let schema: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(schema["properties"]["format"]["const"], "recut.graph");
+    let dir = folder(&["tiny_cnn.pt2"]);
+    let (out, _) = expect(0, &["export", &path(&dir, "tiny_cnn.pt2"), "--to", "json", "-o", "-"]);
+    let graph: Value = serde_json::from_str(&out).unwrap();
+    for (of, fields) in [("/properties", &graph), ("/$defs/Node/properties", &graph["nodes"][0])] {
+        let known = schema.pointer(of).unwrap().as_object().unwrap();
+        for field in fields.as_object().unwrap().keys() {
+            assert!(known.get(field).is_some_and(|f| f.get("description").is_some()), "{of}: {field}");
+        }
+    }
 }

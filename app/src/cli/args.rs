@@ -387,6 +387,8 @@ pub struct ExportArgs {
 pub enum ExportFormat {
     /// ONNX, with the weights; torch operators are translated.
     Onnx,
+    /// Recut graph: JSON that refers to the weights where they lie.
+    Json,
 }
 
 /// `recut snapshot`.

@@ -1,8 +1,10 @@
 //! `recut export`: the model in another format.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 
+use recut_core::export::json;
 use recut_core::export::onnx::{self, ExportError};
 use recut_core::model::Model;
 
@@ -10,7 +12,7 @@ use crate::cli::args::ExportFormat;
 use crate::cli::document;
 use crate::cli::error::{CliError, Exit, Result, show};
 use crate::cli::files;
-use crate::cli::format::bytes;
+use crate::cli::format::{bytes, plural};
 use crate::cli::output::Output;
 use crate::cli::request::ExportRequest;
 
@@ -26,7 +28,39 @@ pub fn export(request: &ExportRequest, out: &Output) -> Result<()> {
     document::warn(&imported.diagnostics, SHOWN_WARNINGS, out);
     match request.to {
         ExportFormat::Onnx => to_onnx(&recut_core::lower::lower(&Arc::new(imported.model)), request, out),
+        ExportFormat::Json => to_json(&imported.model, request, out),
     }
+}
+
+fn to_json(model: &Model, request: &ExportRequest, out: &Output) -> Result<()> {
+    let mut summary = json::Summary::default();
+    match &request.output {
+        None => out.data_with(|mut w| {
+            summary = json::write(model, Path::new("."), &mut w)?;
+            Ok(())
+        })?,
+        Some(path) => {
+            if model.holds(path) {
+                return Err(files::overwriting("-o", path, "model or its weights"));
+            }
+            let folder = path.parent().unwrap_or(Path::new("."));
+            files::write("graph", path, |mut w| {
+                summary = json::write(model, folder, &mut w)?;
+                Ok(())
+            })?;
+            out.note(&format!("wrote the graph to {}", show(path)));
+        }
+    }
+    if summary.left_out > 0 {
+        out.warning(&format!(
+            "{} ({}) {} left out: a graph refers only to files in its own folder or below, and compressed parts it cannot refer to; \
+             write it beside the model, or run the model itself",
+            plural(summary.left_out, "tensor"),
+            bytes(summary.left_out_bytes),
+            if summary.left_out == 1 { "is" } else { "are" }
+        ));
+    }
+    Ok(())
 }
 
 fn to_onnx(model: &Model, request: &ExportRequest, out: &Output) -> Result<()> {

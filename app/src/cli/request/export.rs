@@ -30,6 +30,9 @@ impl ExportRequest {
         if output.is_none() && a.external_data {
             return Err(CliError::usage("--external-data with -o -: the file for the tensors needs a name; give a file name"));
         }
+        if a.external_data && a.to != ExportFormat::Onnx {
+            return Err(CliError::usage("--external-data is for --to onnx; leave it out"));
+        }
         Ok(Self { model: a.model, model_name: a.model_name, to: a.to, output, external_data: a.external_data })
     }
 }
