@@ -48,6 +48,8 @@ pub fn backend_names(dialect: Dialect) -> Vec<&'static str> {
 pub fn dialect_of(model: &Model) -> Dialect {
     match model.format {
         Format::Pt2 => Dialect::Aten,
+        // Whatever its writer hands in.
+        Format::Json if crate::lower::speaks_torch(model) => Dialect::Aten,
         Format::Onnx | Format::OpenVino | Format::Json => Dialect::Onnx,
     }
 }
