@@ -27,6 +27,14 @@ pub fn model(rows: &[Row<'_>]) -> Model {
     b.build()
 }
 
+/// Names of the tensors in a pickled dict, as the reader of `.pt2` archives finds them.
+///
+/// # Errors
+/// If it is no pickle of such a dict.
+pub fn unpickled_names(pickle: &[u8]) -> Result<Vec<String>, String> {
+    crate::import::unpickled_names(pickle)
+}
+
 /// Builds a [`Model`] step by step. Methods that name a node or value panic if there is none.
 #[derive(Debug)]
 pub struct ModelBuilder {

@@ -13,6 +13,9 @@ mod sniff;
 mod sort;
 mod structure;
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use pt2::unpickled_names;
+
 use std::path::{Path, PathBuf};
 
 use crate::diagnostic::Diagnostic;

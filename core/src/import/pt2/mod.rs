@@ -146,6 +146,12 @@ pub(super) fn read(path: &Path, file: DataFile, asked: Option<&str>) -> Result<I
     })
 }
 
+/// Names of the tensors in a pickled dict.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn unpickled_names(pickle: &[u8]) -> Result<Vec<String>, String> {
+    Ok(unpickle::tensors(pickle)?.into_iter().map(|(name, _)| name.to_string()).collect())
+}
+
 /// What the archive says of itself: its kind, and the byte order of its tensors.
 fn marks(path: &Path, archive: &mut Archive) -> Result<(), ImportError> {
     let refuse = |why: String| Err(ImportError::new(path, ImportErrorKind::NotAModel, why));

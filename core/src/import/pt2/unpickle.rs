@@ -5,6 +5,7 @@
 //! uses it unreadable.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use crate::dtype::DType;
 
@@ -13,40 +14,43 @@ use crate::dtype::DType;
 pub(super) struct PickledTensor {
     pub(super) dtype: DType,
     /// Name of the storage: the entry `data/KEY`.
-    pub(super) key: String,
+    pub(super) key: Rc<str>,
     pub(super) offset: u64,
     pub(super) shape: Vec<u64>,
     pub(super) strides: Vec<i64>,
 }
 
-/// What stands on the stack.
+/// What stands on the stack. Copies share what they hold: a pickle may put one item a million times.
 #[derive(Clone, Debug)]
 enum Item {
     Int(i64),
-    Text(String),
-    Global(String),
-    Tuple(Vec<Item>),
-    Dict(Vec<(String, Item)>),
-    Storage { dtype: DType, key: String },
-    Tensor(PickledTensor),
+    Text(Rc<str>),
+    Global(Rc<str>),
+    /// With its depth: tuples without a tuple in them have 1.
+    Tuple(Rc<[Item]>, u8),
+    /// Values that are no tensors are not kept.
+    Dict(Vec<(Rc<str>, Rc<PickledTensor>)>),
+    Storage { dtype: DType, key: Rc<str> },
+    Tensor(Rc<PickledTensor>),
     Mark,
     Other,
 }
 
 /// Most items and bytes of a pickle: state dicts have a few per tensor.
 const MAX_ITEMS: usize = 4_000_000;
+/// Most dimensions of a tensor that is kept: torch has no more than 64.
+const MAX_RANK: usize = 64;
+/// Tuples in tuples that are kept; the arguments of a parameter have three levels.
+const MAX_DEPTH: u8 = 16;
 
 /// Tensors by name, in file order. A value of the dict that is no plain tensor is left out.
 ///
 /// # Errors
 /// If this is no pickle of a dict, or uses what such dicts never do.
-pub(super) fn tensors(pickle: &[u8]) -> Result<Vec<(String, PickledTensor)>, String> {
+pub(super) fn tensors(pickle: &[u8]) -> Result<Vec<(Rc<str>, Rc<PickledTensor>)>, String> {
     let mut machine = Machine { rest: pickle, stack: Vec::new(), memo: HashMap::new(), items: 0 };
     match machine.run()? {
-        Item::Dict(entries) => {
-            let tensor = |(name, item)| if let Item::Tensor(t) = item { Some((name, t)) } else { None };
-            Ok(entries.into_iter().filter_map(tensor).collect())
-        }
+        Item::Dict(entries) => Ok(entries),
         _ => Err("the pickle holds no dict of tensors".to_owned()),
     }
 }
@@ -82,7 +86,7 @@ impl<'a> Machine<'a> {
     }
 
     fn text(&mut self, len: usize) -> Result<Item, String> {
-        Ok(Item::Text(String::from_utf8_lossy(self.bytes(len)?).into_owned()))
+        Ok(Item::Text(String::from_utf8_lossy(self.bytes(len)?).into()))
     }
 
     fn pop(&mut self) -> Result<Item, String> {
@@ -109,8 +113,8 @@ impl<'a> Machine<'a> {
         };
         let mut pairs = pairs.into_iter();
         while let (Some(key), Some(value)) = (pairs.next(), pairs.next()) {
-            if let Item::Text(key) = key {
-                dict.push((key, value));
+            if let (Item::Text(name), Item::Tensor(tensor)) = (key, value) {
+                dict.push((name, tensor));
             }
         }
         Ok(())
@@ -129,7 +133,7 @@ impl<'a> Machine<'a> {
                 0x95 => drop(self.bytes(8)?),
                 // EMPTY_DICT, EMPTY_TUPLE, EMPTY_LIST, MARK
                 b'}' => self.stack.push(Item::Dict(Vec::new())),
-                b')' => self.stack.push(Item::Tuple(Vec::new())),
+                b')' => self.stack.push(tuple(Vec::new())),
                 b']' => self.stack.push(Item::Other),
                 b'(' => self.stack.push(Item::Mark),
                 // BINUNICODE, SHORT_BINUNICODE
@@ -169,11 +173,11 @@ impl<'a> Machine<'a> {
                 // TUPLE, TUPLE1, TUPLE2, TUPLE3
                 b't' => {
                     let items = self.above_mark()?;
-                    self.stack.push(Item::Tuple(items));
+                    self.stack.push(tuple(items));
                 }
                 n @ 0x85..=0x87 => {
                     let items = self.last(usize::from(n - 0x84))?;
-                    self.stack.push(Item::Tuple(items));
+                    self.stack.push(tuple(items));
                 }
                 // BINPUT, LONG_BINPUT, MEMOIZE
                 b'q' => {
@@ -200,14 +204,14 @@ impl<'a> Machine<'a> {
                 // GLOBAL, STACK_GLOBAL
                 b'c' => {
                     let (module, name) = (self.line()?, self.line()?);
-                    self.stack.push(Item::Global(format!("{module}.{name}")));
+                    self.stack.push(Item::Global(format!("{module}.{name}").into()));
                 }
                 0x93 => {
                     let names = self.last(2)?;
                     let [Item::Text(module), Item::Text(name)] = names.as_slice() else {
                         return Err("the pickle has a global without a name".to_owned());
                     };
-                    self.stack.push(Item::Global(format!("{module}.{name}")));
+                    self.stack.push(Item::Global(format!("{module}.{name}").into()));
                 }
                 // BINPERSID
                 b'Q' => {
@@ -244,12 +248,11 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What is kept is small: a dict is only remembered while it is empty, as picklers do it.
+    /// A dict is only remembered while it is empty, as picklers do it.
     fn put(&mut self, at: u32) {
         if let Some(top) = self.stack.last() {
             let kept = match top {
                 Item::Dict(d) if !d.is_empty() => Item::Other,
-                Item::Tuple(t) if t.len() > 64 => Item::Other,
                 top => top.clone(),
             };
             self.memo.insert(at, kept);
@@ -261,6 +264,12 @@ impl<'a> Machine<'a> {
         self.stack.push(item);
         Ok(())
     }
+}
+
+/// A tuple, if it is not nested more deeply than any that is needed: dropping it would take a call for each level.
+fn tuple(items: Vec<Item>) -> Item {
+    let inner = items.iter().map(|i| if let Item::Tuple(_, depth) = i { *depth } else { 0 }).max().unwrap_or(0);
+    if inner < MAX_DEPTH { Item::Tuple(items.into(), inner + 1) } else { Item::Other }
 }
 
 fn long(bytes: &[u8]) -> Result<Item, String> {
@@ -275,9 +284,9 @@ fn long(bytes: &[u8]) -> Result<Item, String> {
 
 /// `("storage", torch.FloatStorage, "0", "cpu", 24)`.
 fn storage(id: Item) -> Item {
-    let Item::Tuple(parts) = id else { return Item::Other };
-    match parts.as_slice() {
-        [Item::Text(kind), Item::Global(class), Item::Text(key), ..] if kind == "storage" => match storage_dtype(class) {
+    let Item::Tuple(parts, _) = id else { return Item::Other };
+    match &*parts {
+        [Item::Text(kind), Item::Global(class), Item::Text(key), ..] if **kind == *"storage" => match storage_dtype(class) {
             Some(dtype) => Item::Storage { dtype, key: key.clone() },
             None => Item::Other,
         },
@@ -305,20 +314,25 @@ fn storage_dtype(class: &str) -> Option<DType> {
 
 /// The few calls that stand for tensors and dicts; the arguments of all others are dropped.
 fn call(function: &Item, arguments: Item) -> Item {
-    let (Item::Global(name), Item::Tuple(arguments)) = (function, arguments) else { return Item::Other };
-    match name.as_str() {
+    let (Item::Global(name), Item::Tuple(arguments, _)) = (function, arguments) else { return Item::Other };
+    match &**name {
         "collections.OrderedDict" => Item::Dict(Vec::new()),
-        "torch._utils._rebuild_parameter" => match arguments.into_iter().next() {
-            Some(tensor @ Item::Tensor(_)) => tensor,
+        "torch._utils._rebuild_parameter" => match arguments.first() {
+            Some(Item::Tensor(tensor)) => Item::Tensor(tensor.clone()),
             _ => Item::Other,
         },
-        "torch._utils._rebuild_tensor_v2" => rebuilt(&arguments).map_or(Item::Other, Item::Tensor),
+        "torch._utils._rebuild_tensor_v2" => rebuilt(&arguments).map_or(Item::Other, |t| Item::Tensor(t.into())),
         _ => Item::Other,
     }
 }
 
 fn rebuilt(arguments: &[Item]) -> Option<PickledTensor> {
-    let [Item::Storage { dtype, key }, Item::Int(offset), Item::Tuple(shape), Item::Tuple(strides), ..] = arguments else { return None };
+    let [Item::Storage { dtype, key }, Item::Int(offset), Item::Tuple(shape, _), Item::Tuple(strides, _), ..] = arguments else {
+        return None;
+    };
+    if shape.len() > MAX_RANK || strides.len() > MAX_RANK {
+        return None;
+    }
     let int = |i: &Item| if let Item::Int(n) = i { Some(*n) } else { None };
     Some(PickledTensor {
         dtype: *dtype,
@@ -344,7 +358,7 @@ mod tests {
     #[test]
     fn a_dict_of_tensors_is_read() {
         let t = PickledTensor { dtype: DType::F32, key: "0".into(), offset: 1, shape: vec![2, 3], strides: vec![3, 1] };
-        assert_eq!(tensors(&pickle()).unwrap(), [("w".to_owned(), t)]);
+        assert_eq!(tensors(&pickle()).unwrap(), [("w".into(), t.into())]);
     }
 
     #[test]
@@ -354,6 +368,37 @@ mod tests {
         assert!(tensors(&[b"\x80\x02", &call[..], b"."].concat()).is_err());
         let inside = [b"\x80\x02}X\x01\x00\x00\x00w", &call[..], b"s."].concat();
         assert_eq!(tensors(&inside).unwrap(), []);
+    }
+
+    /// `n` times what `step` says, between the beginning of a dict and its end.
+    fn repeated(before: &[u8], step: &[u8], n: usize, after: &[u8]) -> Vec<u8> {
+        [b"\x80\x02}X\x01\x00\x00\x00w", before, &step.repeat(n), after, b"s."].concat()
+    }
+
+    #[test]
+    fn a_tuple_in_a_tuple_a_million_times_over() {
+        assert_eq!(tensors(&repeated(b")", b"\x85", 1_000_000, b"")).unwrap(), []);
+        // A dict that is a value of a dict that is one.
+        let nested = [b"\x80\x02".to_vec(), b"}K\x00".repeat(500_000), b"}".to_vec(), b"s".repeat(500_000), b".".to_vec()].concat();
+        assert_eq!(tensors(&nested).unwrap(), []);
+    }
+
+    #[test]
+    fn items_that_double_at_every_step_take_no_memory() {
+        // Pairs of the pair before: 2^60 items, were each a copy.
+        assert_eq!(tensors(&repeated(b")q\x00", b"h\x00h\x00\x86q\x00", 60, b"")).unwrap(), []);
+        // A text of 1 MiB, a million times.
+        let text = [b"X\x00\x00\x10\x00", vec![b'a'; 1 << 20].as_slice(), b"q\x00("].concat();
+        assert_eq!(tensors(&repeated(&text, b"h\x00", 1_000_000, b"t0")).unwrap(), []);
+    }
+
+    #[test]
+    fn a_tensor_of_more_dimensions_than_torch_has_is_left_out() {
+        let mut p = pickle();
+        let at = p.windows(7).position(|w| w == b"K\x02K\x03\x86q\x08").unwrap();
+        let sizes = [&b"("[..], &b"K\x01".repeat(65), b"tq\x08"].concat();
+        p.splice(at..at + 7, sizes);
+        assert_eq!(tensors(&p).unwrap(), []);
     }
 
     #[test]

@@ -93,12 +93,12 @@ impl Weights {
         entry.take(MAX_PICKLE).read_to_end(&mut pickle).map_err(|e| e.to_string())?;
         for (name, t) in unpickle::tensors(&pickle)? {
             let entry = format!("{root}data/{}", t.key);
-            let view = View::of(t.dtype, t.shape, Some(t.strides), t.offset)
+            let view = View::of(t.dtype, t.shape.clone(), Some(t.strides.clone()), t.offset)
                 .ok_or_else(|| format!("the shape of {} overflows", printable(&name)))?;
             let storage = zip
                 .index_for_name(&entry)
                 .map(|i| zip.by_index_raw(i).map_err(|e| e.to_string()).and_then(|e| archive::within(&e, place, &archive.file)));
-            self.by_name.insert(name, view.weight(archive, &entry, storage));
+            self.by_name.insert(name.to_string(), view.weight(archive, &entry, storage));
         }
         Ok(())
     }
