@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the seed corpora of the fuzz targets from the small models of the tests. Python's own library is all it needs."""
+"""Makes the seed corpora of the fuzz targets from the small models of the tests. Python's own library is all it needs.
+
+Given the path of a recut program, it also writes those models as recut graph files.
+"""
 
 import io
 import json
 import pathlib
+import subprocess
+import sys
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -106,12 +111,39 @@ CONFIG = {
     "run": {"engine": "cpu", "torch_engine": "auto", "precision": "fp32", "threads": 2, "overrides": ["op:Add=tract:fp16"]}, "dims": {"N": 4},
 }
 
+FORMAT = {"format": "recut.graph", "version": 1}
+GRAPHS = [
+    {**FORMAT, "dialect": "onnx", "inputs": ["x"], "outputs": ["y"],
+     "nodes": [{"name": "mm", "op": "MatMul", "inputs": ["x", "w"], "outputs": ["h"], "module": "head.fc", "call": 1, "source": "File \"m.py\", line 3, in f"},
+               {"name": "act", "op": "LeakyRelu", "inputs": ["h"], "outputs": ["y"], "attrs": {"alpha": 0.1}, "torch_op": "aten.leaky_relu.default"}],
+     "values": {"x": {"dtype": "f32", "shape": ["batch", 2]}, "h": {"shape": ["2*batch + 1", None]}},
+     "initializers": {"w": {"dtype": "f32", "shape": [2, 2], "data": [1, 2, 3, 4.5]}}, "opsets": {"": 20}, "modules": {"head": {"class": "Head"}},
+     "columns": {"latency": {"unit": "us", "values": {"mm": 12.5, "act": 0.8}}, "device": {"values": {"mm": "npu"}}}},
+    {**FORMAT, "dialect": "aten", "inputs": ["a", "b"], "outputs": ["c", "d"],
+     "nodes": [{"op": "aten.cat.default", "inputs": ["a", "b"], "outputs": ["c"], "attrs": {"tensors": [{"input": 0}, {"input": 1}], "dim": 1}},
+               {"op": "aten.relu.default", "inputs": ["c"], "outputs": ["d"], "attrs": {"self": {"input": 0}}}]},
+    {**FORMAT, "inputs": ["c", "x"], "outputs": ["y"], "nodes": [{"name": "if", "op": "If", "dialect": "onnx", "inputs": ["c"], "outputs": ["y"],
+     "bodies": [{"attr": b, "name": b, "outputs": ["z"], "nodes": [{"op": op, "inputs": ["x"], "outputs": ["z"], "dialect": "onnx"}],
+                 "captures": {"x": "x"}} for b, op in (("then_branch", "Neg"), ("else_branch", "Abs"))]}]},
+    {**FORMAT, "inputs": [], "outputs": ["o"], "nodes": [{"op": {"domain": "d", "name": "N", "overload": "o"}, "inputs": [None, "t"], "outputs": ["o"],
+     "attrs": {"f": {"float": "NaN"}, "i": {"ints": []}, "l": {"list": [1, "a", None]}, "b": {"bytes": "AP8="}, "t": {"type": "f32"},
+               "v": {"tensor": {"dtype": "i64", "shape": [2], "data": "AQAAAAAAAAACAAAAAAAAAA=="}}, "r": {"reference": "alpha"}}}],
+     "initializers": {"t": {"dtype": "bf16", "shape": [2, 2], "file": "x.bin", "offset": 4, "length": 8, "strides": [1, 2]},
+                      "z": {"dtype": "i4", "shape": [3], "zeros": True}, "m": {"dtype": "f8e5m2", "shape": [1], "missing": "gone"}}, "files": {"x.bin": {"bytes": 8}}},
+]
+
 if __name__ == "__main__":
     for path in sorted([*MODELS.glob("*.pt2"), *MODELS.glob("ops/*.pt2")]):
         archive(path)
     for path in sorted([*MODELS.glob("*.onnx"), *CASES.glob("*.onnx"), *(HERE.parent / "sample-graphs").glob("*.onnx")]):
         if path.is_file():
             seed("onnx", path.name, path.read_bytes())
+    for i, text in enumerate(GRAPHS):
+        seed("json_graph", str(i), json.dumps(text).encode())
+    for path in sorted([*MODELS.glob("*.onnx"), *MODELS.glob("*.pt2")]) if len(sys.argv) > 1 else []:
+        made = subprocess.run([sys.argv[1], "export", str(path), "--to", "json"], capture_output=True, check=False)
+        if made.returncode == 0:
+            seed("json_graph", path.name, made.stdout)
     for i, text in enumerate(SELECTORS):
         seed("selector", str(i), text.encode())
     seed("config", "all", json.dumps(CONFIG, indent=2).encode())

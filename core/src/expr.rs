@@ -33,12 +33,19 @@ type Monomial = Vec<(Atom, u32)>;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Expr {
     terms: BTreeMap<Monomial, i64>,
-    /// Set when arithmetic on the factors left the range of `i64`: such an expression has no value.
+    /// Set when arithmetic on the factors left the range of `i64`, or it grew too large: such an expression has no value.
     overflowed: bool,
 }
 
 /// Terms above which an expression is given up as [`Expr::overflow`]: a hostile file could multiply long sums.
 const MAX_TERMS: usize = 64;
+
+/// Atoms inside of an atom above which it is given up like that. A value that is computed from two others, each of which
+/// is computed from two others, would else be as large as two to the number of steps.
+const MAX_ATOMS: usize = 256;
+
+/// Different factors of a product above which it is given up like that.
+const MAX_FACTORS: usize = 64;
 
 impl Expr {
     /// A number.
@@ -65,6 +72,28 @@ impl Expr {
 
     fn atom(atom: Atom) -> Self {
         Self { terms: BTreeMap::from([(vec![(atom, 1)], 1)]), overflowed: false }
+    }
+
+    /// An atom over two expressions.
+    fn over(make: impl Fn(Arc<Self>, Arc<Self>) -> Atom, a: &Self, b: &Self) -> Self {
+        let mut left = MAX_ATOMS;
+        if a.spend(&mut left) && b.spend(&mut left) { Self::atom(make(Arc::new(a.clone()), Arc::new(b.clone()))) } else { Self::overflow() }
+    }
+
+    /// Takes one from `left` for every atom, at every depth; false once nothing is left.
+    fn spend(&self, left: &mut usize) -> bool {
+        self.terms.keys().flatten().all(|(atom, _)| match left.checked_sub(1) {
+            None => false,
+            Some(n) => {
+                *left = n;
+                match atom {
+                    Atom::Var(_) => true,
+                    Atom::FloorDiv(a, b) | Atom::CeilDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
+                        a.spend(left) && b.spend(left)
+                    }
+                }
+            }
+        })
     }
 
     /// The number this is, if it holds no symbol.
@@ -113,7 +142,7 @@ impl Expr {
         if self == by {
             return Self::constant(1);
         }
-        Self::atom(atom(Arc::new(self.clone()), Arc::new(by.clone())))
+        Self::over(atom, self, by)
     }
 
     /// `self / by` where `by` is one product that divides every term: symbols cancel (`a*b*4 / (2*a) = 2*b`).
@@ -150,7 +179,7 @@ impl Expr {
             _ if self.overflowed || by.overflowed => Self::overflow(),
             (_, Some(0)) => Self::overflow(),
             (Some(a), Some(b)) if b > 0 => Self::constant(a.rem_euclid(b)),
-            _ => Self::atom(Atom::Mod(Arc::new(self.clone()), Arc::new(by.clone()))),
+            _ => Self::over(Atom::Mod, self, by),
         }
     }
 
@@ -177,7 +206,7 @@ impl Expr {
             (Some(a), Some(b)) => Self::constant(fold(a, b)),
             _ => {
                 let (a, b) = if self <= other { (self, other) } else { (other, self) };
-                Self::atom(atom(Arc::new(a.clone()), Arc::new(b.clone())))
+                Self::over(atom, a, b)
             }
         }
     }
@@ -304,6 +333,9 @@ impl std::ops::Mul for Expr {
                     let p = powers.entry(atom).or_default();
                     *p = p.saturating_add(*power);
                 }
+                if powers.len() > MAX_FACTORS {
+                    return Self::overflow();
+                }
                 product.add_term(powers.into_iter().map(|(a, p)| (a.clone(), p)).collect(), factor);
                 if product.overflowed {
                     return product;
@@ -410,6 +442,22 @@ mod tests {
         let total = a.clone() * b.clone() * Expr::constant(4);
         assert_eq!(total.exact_div(&(a * Expr::constant(2))), Some(b.clone() * Expr::constant(2)));
         assert_eq!((b.clone() + Expr::constant(1)).exact_div(&b), None);
+    }
+
+    #[test]
+    fn expressions_that_double_at_every_step_are_given_up() {
+        let mut larger = Expr::var("n");
+        let mut mixed = Expr::var("n");
+        for _ in 0..60 {
+            larger = larger.maximum(&(larger.clone() + Expr::constant(1)));
+            mixed = mixed.floor_div(&Expr::constant(2)) + mixed.modulo(&Expr::constant(3));
+        }
+        assert!(larger.is_overflow() && mixed.is_overflow());
+        // A hundred layers that halve a size are a hundred divisions inside each other, and stay what they are.
+        let halved = (0..100).fold(Expr::var("n"), |h, _| (h + Expr::constant(1)).floor_div(&Expr::constant(2)));
+        assert_eq!(halved.eval(&Bindings::from([("n".to_owned(), 1 << 40)])), Some(1));
+        let product = (0..100).fold(Expr::constant(1), |p, i| p * Expr::var(format!("n{i}")));
+        assert!(product.is_overflow());
     }
 
     #[test]

@@ -15,7 +15,7 @@ fn model() -> &'static Imported {
     MODEL.get_or_init(|| import::open(scratch::file(include_bytes!("../../tests/models/tiny_names.onnx"))).expect("the model opens"))
 }
 
-fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| mutate::json(data, size, max_size, seed));
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| { mutate::json(data, size, max_size, seed) });
 
 fuzz_target!(|input: &[u8]| {
     let Ok(text) = std::str::from_utf8(input) else { return };
@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
     match Document::new(model().clone(), config, DocumentOptions::default()) {
         Ok(document) => {
             document.problems().iter().for_each(|d| exercise::harmless(&d.message));
-            dot(document.plan());
+            std::hint::black_box(dot(document.plan()));
         }
         Err(e) => exercise::harmless(&e.to_string()),
     }

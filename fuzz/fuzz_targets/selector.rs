@@ -12,8 +12,7 @@ use recut_fuzz::{exercise, scratch};
 fn indexes() -> &'static [SelectorIndex; 2] {
     static INDEXES: OnceLock<[SelectorIndex; 2]> = OnceLock::new();
     INDEXES.get_or_init(|| {
-        let files: [&[u8]; 2] =
-            [include_bytes!("../../tests/models/tiny_names.onnx"), include_bytes!("../../tests/models/tiny_names.pt2")];
+        let files: [&[u8]; 2] = [include_bytes!("../../tests/models/tiny_names.onnx"), include_bytes!("../../tests/models/tiny_names.pt2")];
         files.map(|bytes| SelectorIndex::new(&Arc::new(import::open(scratch::file(bytes)).expect("the model opens").model)))
     })
 }

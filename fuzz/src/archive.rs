@@ -28,9 +28,7 @@ pub fn program(input: &[u8]) -> Vec<u8> {
     let mut parts = split(input, SEPARATOR).into_iter();
     let mut next = |none: &'static [u8]| parts.next().unwrap_or(none);
     let (program, weights, constants) = (next(b""), next(br#"{"config":{}}"#), next(br#"{"config":{}}"#));
-    let names: Vec<String> = (0..10)
-        .flat_map(|i| [format!("m/data/weights/weight_{i}"), format!("m/data/constants/tensor_{i}")])
-        .collect();
+    let names: Vec<String> = (0..10).flat_map(|i| [format!("m/data/weights/weight_{i}"), format!("m/data/constants/tensor_{i}")]).collect();
     let payload: Vec<u8> = (0..64u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
     let mut entries: Vec<(&str, &[u8])> = vec![
         ("m/archive_format", b"pt2"),
@@ -61,7 +59,8 @@ pub fn split<'a>(text: &'a [u8], separator: &[u8]) -> Vec<&'a [u8]> {
 /// A program of torch 2.7 whose weights are this pickle: a `torch.save` zip inside the archive.
 pub fn with_pickle(pickle: &[u8]) -> Vec<u8> {
     let payload = [0u8; 256];
-    let saved = zip(&[("w/data.pkl", pickle), ("w/byteorder", b"little"), ("w/data/0", &payload), ("w/data/1", &payload[..8]), ("w/data/2", b"")]);
+    let saved =
+        zip(&[("w/data.pkl", pickle), ("w/byteorder", b"little"), ("w/data/0", &payload), ("w/data/1", &payload[..8]), ("w/data/2", b"")]);
     zip(&[("serialized_exported_program.json", PROGRAM), ("serialized_state_dict.pt", &saved), ("version", b"8.2")])
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use recut_core::config::{PartitionConfig, graph_sha256};
 use recut_core::document::{Document, DocumentOptions};
 use recut_core::export::dot::dot;
+use recut_core::export::json;
 use recut_core::expr::Bindings;
 use recut_core::graph::Graph;
 use recut_core::import::{self, Imported};
@@ -14,6 +15,8 @@ use recut_core::lower;
 use recut_core::model::Model;
 use recut_core::partition::Placement;
 use recut_core::report::inspect::inspect;
+
+use crate::scratch;
 
 /// Weights up to this size are read.
 const MAX_READ: u64 = 1 << 20;
@@ -45,6 +48,7 @@ fn model(imported: Imported) {
     black_box(serde_json::to_string(&report).expect("a report is JSON"));
     black_box(graph_sha256(&imported.model));
     weights(&imported.model.graph);
+    written_and_read(&imported.model);
 
     let document = Document::new(imported, config().clone(), DocumentOptions::default()).expect("the config suits every model");
     let model = document.model();
@@ -93,6 +97,18 @@ fn lowered(model: &Arc<Model>, dims: &Bindings) {
     }
     black_box(serde_json::to_string(&inspect(&lowered, &[], dims)).expect("a report is JSON"));
     black_box(graph_sha256(&lowered));
+}
+
+/// As a recut graph file, the model is the same.
+fn written_and_read(model: &Model) {
+    let mut text = Vec::new();
+    let Some(folder) = model.path.parent() else { return };
+    // Graphs that are nested too deeply to be read again are refused.
+    let Ok(_) = json::write(model, folder, &mut text) else { return };
+    match import::open(scratch::second_file(&text)) {
+        Ok(again) => assert_eq!(graph_sha256(&again.model), graph_sha256(model), "another graph was written"),
+        Err(e) => panic!("what was written is not read: {e}"),
+    }
 }
 
 fn weights(graph: &Graph) {

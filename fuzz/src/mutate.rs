@@ -85,8 +85,28 @@ fn step(tree: &mut Value, random: &mut Random) {
 
 /// Another value of the same type, so that the schema still holds.
 fn alike(value: &Value, random: &mut Random) -> Value {
-    const INTS: [i64; 20] =
-        [0, 1, -1, 2, 3, -2, 4, 7, 8, 16, 64, 127, 255, 65536, i32::MAX as i64, i32::MIN as i64, u32::MAX as i64, i64::MAX, i64::MIN, 1 << 40];
+    const INTS: [i64; 20] = [
+        0,
+        1,
+        -1,
+        2,
+        3,
+        -2,
+        4,
+        7,
+        8,
+        16,
+        64,
+        127,
+        255,
+        65536,
+        i32::MAX as i64,
+        i32::MIN as i64,
+        u32::MAX as i64,
+        i64::MAX,
+        i64::MIN,
+        1 << 40,
+    ];
     const FLOATS: [f64; 8] = [0.0, -0.0, 1.0, 0.5, -1.0, 1e300, 1e-300, 1e19];
     match value {
         Value::Number(n) if n.is_f64() => FLOATS[random.below(FLOATS.len())].into(),
@@ -97,7 +117,21 @@ fn alike(value: &Value, random: &mut Random) -> Value {
         },
         Value::Bool(b) => (!b).into(),
         Value::String(s) => {
-            let texts = ["", "x", "s0", "s0*s0 + 1", "-s0", "Max(1, s0)", "s0//0", "Mod(s0, 0)", "add", "w.0", "L__self__", "\u{1b}[2J", "torch.ops.aten.add.Tensor"];
+            let texts = [
+                "",
+                "x",
+                "s0",
+                "s0*s0 + 1",
+                "-s0",
+                "Max(1, s0)",
+                "s0//0",
+                "Mod(s0, 0)",
+                "add",
+                "w.0",
+                "L__self__",
+                "\u{1b}[2J",
+                "torch.ops.aten.add.Tensor",
+            ];
             match random.below(4) {
                 0 => format!("{s}{s}").into(),
                 1 => s.chars().take(random.below(s.len() + 1)).collect::<String>().into(),

@@ -30,7 +30,10 @@ enum Item {
     Tuple(Rc<[Item]>, u8),
     /// Values that are no tensors are not kept.
     Dict(Vec<(Rc<str>, Rc<PickledTensor>)>),
-    Storage { dtype: DType, key: Rc<str> },
+    Storage {
+        dtype: DType,
+        key: Rc<str>,
+    },
     Tensor(Rc<PickledTensor>),
     Mark,
     Other,
