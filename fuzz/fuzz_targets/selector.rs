@@ -19,7 +19,9 @@ fn indexes() -> &'static [SelectorIndex; 2] {
 
 fuzz_target!(|input: &[u8]| {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    for bare in [Bare::ByForm, Bare::Op, Bare::Module, Bare::Node] {
+    // To look for near names takes most of the time: one way and one model for each input.
+    let turn = input.iter().fold(0usize, |sum, &b| sum + usize::from(b));
+    for (i, bare) in [Bare::ByForm, Bare::Op, Bare::Module, Bare::Node].into_iter().enumerate() {
         let selector = match Selector::parse(text, bare) {
             Ok(selector) => selector,
             Err(e) => {
@@ -30,16 +32,14 @@ fuzz_target!(|input: &[u8]| {
         let written = selector.to_string();
         let again = Selector::parse(&written, bare).unwrap_or_else(|e| panic!("{text:?} is written as {written:?}: {e}"));
         assert_eq!(again, selector, "{text:?} is written as {written:?}");
-        for index in indexes() {
-            match selector.eval(index, &SelectContext::default()) {
-                Ok(found) => {
-                    let again = again.eval(index, &SelectContext::default()).expect("an equal selector");
-                    assert_eq!(again, found, "{text:?}");
-                    found.nearest.iter().chain(&found.remarks).for_each(|t| exercise::harmless(t));
-                }
-                Err(e) => exercise::harmless(&e.to_string()),
-            }
-            let _ = selector.instances(index);
+        if turn % 4 != i {
+            continue;
         }
+        let index = &indexes()[turn / 4 % 2];
+        match selector.eval(index, &SelectContext::default()) {
+            Ok(found) => found.nearest.iter().chain(&found.remarks).for_each(|t| exercise::harmless(t)),
+            Err(e) => exercise::harmless(&e.to_string()),
+        }
+        let _ = selector.instances(index);
     }
 });
