@@ -1,5 +1,7 @@
 //! Models built in code, for tests and benches: a few lines instead of a file.
 
+mod calls;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +14,8 @@ use crate::model::{Format, Model};
 use crate::modules::{ModuleId, ModuleTreeBuilder};
 use crate::shape::Shape;
 use crate::weights::{DataFile, WeightRef};
+
+pub use calls::torch_call;
 
 /// A node as a row: name, operator (`Relu`, `my.domain::Op`), inputs (`""` = left out), outputs.
 pub type Row<'a> = (&'a str, &'a str, &'a [&'a str], &'a [&'a str]);

@@ -1,13 +1,15 @@
 //! What the program does with a model between opening and running it.
 
 use std::hint::black_box;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use recut_core::config::{PartitionConfig, graph_sha256};
+use recut_core::diagnostic::Diagnostic;
 use recut_core::document::{Document, DocumentOptions};
 use recut_core::export::dot::dot;
-use recut_core::export::json;
+use recut_core::export::{json, onnx};
 use recut_core::expr::Bindings;
 use recut_core::graph::Graph;
 use recut_core::import::{self, Imported};
@@ -28,7 +30,7 @@ const MAX_READ: u64 = 1 << 20;
 pub fn file(path: &Path) -> bool {
     match import::open(path) {
         Ok(imported) => {
-            model(imported);
+            model(imported.model, imported.diagnostics);
             true
         }
         Err(e) => {
@@ -39,7 +41,11 @@ pub fn file(path: &Path) -> bool {
 }
 
 /// Inspects, lowers, partitions and reports a model.
-fn model(imported: Imported) {
+///
+/// # Panics
+/// As [`file`].
+pub fn model(model: Model, diagnostics: Vec<Diagnostic>) {
+    let imported = Imported { model, diagnostics };
     for d in &imported.diagnostics {
         harmless(&d.message);
     }
@@ -81,6 +87,7 @@ fn model(imported: Imported) {
 fn lowered(model: &Arc<Model>, dims: &Bindings) {
     black_box(lower::support(model));
     let lowered = lower::lower(model);
+    written_as_onnx(&lowered);
     let Some(lowering) = &lowered.lowering else { return };
     for (_, why) in &lowering.missing {
         harmless(why);
@@ -108,6 +115,36 @@ fn written_and_read(model: &Model) {
     match import::open(scratch::second_file(&text)) {
         Ok(again) => assert_eq!(graph_sha256(&again.model), graph_sha256(model), "another graph was written"),
         Err(e) => panic!("what was written is not read: {e}"),
+    }
+}
+
+/// As an ONNX file, where ONNX can say it, the model opens again.
+fn written_as_onnx(model: &Model) {
+    let mut file = Bounded(Vec::new());
+    match onnx::write_to(model, &mut file) {
+        Ok(_) => {
+            if let Err(e) = import::open(scratch::second_file(&file.0)) {
+                panic!("what was written is not read: {e}");
+            }
+        }
+        Err(e) => harmless(&e.to_string()),
+    }
+}
+
+/// A file that takes so much and no more: a model of a few bytes may have zeros without end.
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > 1 << 22 {
+            return Err(io::Error::other("the file is full"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -14,6 +14,17 @@ static TEXT: &str = include_str!("../../data/aten_schemas.txt");
 
 static LINES: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| TEXT.lines().filter_map(|l| l.split_once(' ')).collect());
 
+/// Full names of all overloads, sorted.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn names() -> &'static [&'static str] {
+    static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+        let mut names: Vec<_> = LINES.keys().copied().collect();
+        names.sort_unstable();
+        names
+    });
+    &NAMES
+}
+
 /// The schema of one overload.
 #[derive(Clone, Copy, Debug)]
 pub struct Schema {

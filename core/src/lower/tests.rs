@@ -105,3 +105,39 @@ fn nodes_of_bodies_know_their_place_in_the_source() {
         assert!(inside > 0, "{name}");
     }
 }
+
+#[test]
+fn calls_with_arguments_that_nobody_passes_are_lowered_or_refused() {
+    let mut faults = std::collections::BTreeSet::new();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let (mut calls, mut refused) = (0, 0);
+    for _ in 0..60_000 {
+        let bytes: Vec<u8> = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 24) as u8
+        })
+        .take(96)
+        .collect();
+        let model = Arc::new(crate::testing::torch_call(&bytes));
+        let name = model.graph.nodes()[0].op.to_string();
+        let done = std::panic::catch_unwind(|| {
+            let lowered = lower(&model);
+            let nodes = lowered.graph.nodes();
+            assert!(nodes.len() < 5000, "{} nodes", nodes.len());
+            for id in lowered.graph.node_ids() {
+                assert!(lowered.graph.predecessors(id).all(|before| before < id), "nodes are out of order");
+            }
+            lowered.lowering.as_ref().is_some_and(|l| !l.missing.is_empty())
+        });
+        match done {
+            Ok(missing) => refused += usize::from(missing),
+            Err(panic) => drop(faults.insert((name, panic.downcast_ref::<String>().cloned()))),
+        }
+        calls += 1;
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+    // The arguments are not all nonsense.
+    assert!(refused > calls / 10 && calls - refused > calls / 10, "{refused} of {calls} refused");
+}

@@ -31,9 +31,16 @@ pub(super) struct Aliases {
     views: HashMap<ValueId, View>,
     /// Tensors that were written to after a view of them was taken: those views may be out of date.
     written: HashSet<ValueId>,
+    /// Nodes that were added.
+    added: usize,
     /// In-place operators whose effect on other tensors could not be followed.
     pub(super) lost: usize,
 }
+
+/// Views of views that are followed; programs have a handful.
+const MAX_DEPTH: usize = 64;
+/// Nodes that are added at most: every write to a deep view of something adds as many as it is deep.
+const MAX_ADDED: usize = 1_000_000;
 
 /// The operator by which a written view gets back into what it is a view of.
 struct Back {
@@ -56,12 +63,31 @@ enum Takes {
 }
 
 impl Aliases {
-    /// What a value has become.
-    fn current(&self, mut value: ValueId) -> ValueId {
-        while let Some(&next) = self.became.get(&value) {
-            value = next;
+    /// What a value has become. The way there is kept short: a tensor may be written to thousands of times under one name.
+    fn current(&mut self, value: ValueId) -> ValueId {
+        let mut now = value;
+        while let Some(&next) = self.became.get(&now) {
+            now = next;
         }
-        value
+        let mut at = value;
+        while let Some(next) = self.became.get_mut(&at) {
+            at = std::mem::replace(next, now);
+        }
+        now
+    }
+
+    /// From a view outwards to the tensor: the views in between, each with what it is now. `None` if there are too many.
+    fn way_out(&mut self, value: ValueId) -> Option<(Vec<(ValueId, View)>, ValueId)> {
+        let mut chain = Vec::new();
+        let mut at = value;
+        while let Some(&view) = self.views.get(&at) {
+            if chain.len() == MAX_DEPTH || self.added > MAX_ADDED {
+                return None;
+            }
+            chain.push((at, view));
+            at = self.current(view.parent);
+        }
+        Some((chain, at))
     }
 
     fn base(&self, value: ValueId) -> ValueId {
@@ -81,21 +107,18 @@ impl Level {
 
     /// A view of a tensor that was written to.
     fn retaken(&mut self, value: ValueId) -> ValueId {
-        // From the view outwards to the tensor, then back.
-        let mut chain = Vec::new();
-        let mut at = value;
-        while let Some(&view) = self.aliases.views.get(&at) {
-            chain.push((at, view));
-            at = self.aliases.current(view.parent);
-        }
-        let mut parent = at;
+        let Some((chain, mut parent)) = self.aliases.way_out(value) else {
+            self.aliases.lost += 1;
+            return value;
+        };
         for (old, view) in chain.into_iter().rev() {
             let old = self.aliases.current(old);
             if view.parent == parent {
                 parent = old;
                 continue;
             }
-            let name = format!("{}_again", self.name_of(view.node));
+            let taken = self.name_of(view.node);
+            let name = format!("{}_again", taken.strip_suffix("_again").unwrap_or(taken));
             let made = self.again(view, parent, &name);
             self.aliases.became.insert(old, made);
             parent = made;
@@ -130,6 +153,7 @@ impl Level {
         }
         node.name = name.into();
         node.fx_node = None;
+        self.aliases.added += 1;
         self.nodes.push(node);
         result
     }
@@ -145,8 +169,12 @@ impl Level {
         let base = self.aliases.base(target);
         self.aliases.became.insert(target, result);
         self.aliases.written.insert(base);
-        let (mut old, mut new) = (target, result);
-        while let Some(view) = self.aliases.views.get(&old).copied() {
+        let Some((chain, _)) = self.aliases.way_out(target) else {
+            self.aliases.lost += 1;
+            return;
+        };
+        let mut new = result;
+        for (_, view) in chain {
             let parent = self.aliases.current(view.parent);
             let Some(back) = self.way_back(view) else {
                 self.aliases.lost += 1;
@@ -156,7 +184,7 @@ impl Level {
             self.aliases.became.insert(parent, whole);
             // What was written is the view of the new tensor, and need not be taken again.
             self.aliases.views.insert(new, View { parent: whole, ..view });
-            (old, new) = (parent, whole);
+            new = whole;
         }
     }
 
@@ -164,7 +192,9 @@ impl Level {
     fn write_back(&mut self, back: &Back, parent: ValueId, written: ValueId, cause: NodeId) -> ValueId {
         let id = NodeId::new(self.nodes.len());
         let source = &self.nodes[cause.index()];
-        let label = format!("{}_into_{}", source.name, self.values[parent.index()].name);
+        // What was written before is not named again.
+        let whole = self.values[parent.index()].name.rsplit("_into_").next().unwrap_or_default();
+        let label = format!("{}_into_{whole}", source.name);
         let (module, call, trace, ordinal) = (source.module, source.call, source.stack_trace.clone(), source.ordinal);
         let v = &self.values[parent.index()];
         let (dtype, shape) = (v.dtype, v.shape.clone());
@@ -190,6 +220,7 @@ impl Level {
         }
         let op = Op { dialect: Dialect::Aten, domain: "aten".into(), name: back.name.into(), overload: back.overload.into() };
         let torch_op: Arc<str> = op.to_string().into();
+        self.aliases.added += 1;
         self.nodes.push(Node {
             name: label.into(),
             op: Arc::new(op),

@@ -21,6 +21,9 @@ use crate::weights::WeightRef;
 /// Most nodes, with those of nested graphs, that a program may have.
 const MAX_NODES: usize = 20_000_000;
 
+/// Arguments up to which a name is looked for one by one.
+const FEW: usize = 32;
+
 /// Higher-order operators that only set a mode around a graph: the graph is read as if it stood there itself.
 const MODES: [&str; 2] = ["wrap_with_set_grad_enabled", "wrap_with_autocast"];
 
@@ -42,7 +45,8 @@ pub(super) struct Builder {
 pub(super) struct Level {
     pub(super) nodes: Vec<Node>,
     pub(super) values: Vec<Value>,
-    names: HashSet<Box<str>>,
+    /// Names that are taken, with the number to try next where one is asked for again.
+    names: HashMap<Box<str>, usize>,
     pub(super) aliases: Aliases,
 }
 
@@ -52,15 +56,26 @@ type Names<'p> = HashMap<&'p str, ValueId>;
 impl Level {
     pub(super) fn value(&mut self, name: &str, kind: ValueKind, ty: ValueType, dtype: Option<DType>, shape: Shape) -> ValueId {
         let id = ValueId::new(self.values.len());
-        // Names are unique in their graph; a graph that was read into this one may repeat them.
-        let mut unique: Box<str> = name.into();
-        let mut k = 1;
-        while !unique.is_empty() && !self.names.insert(unique.clone()) {
-            unique = format!("{name}#{k}").into();
-            k += 1;
-        }
-        self.values.push(Value { name: unique, kind, ty, dtype, shape });
+        let name = self.unique(name);
+        self.values.push(Value { name, kind, ty, dtype, shape });
         id
+    }
+
+    /// Names are unique in their graph; a graph that was read into this one may repeat them, and so may what is made up.
+    fn unique(&mut self, name: &str) -> Box<str> {
+        let mut unique: Box<str> = name.into();
+        if let Some(&known) = self.names.get(name) {
+            let mut k = known;
+            while self.names.contains_key(&unique) {
+                unique = format!("{name}#{k}").into();
+                k += 1;
+            }
+            self.names.insert(name.into(), k);
+        }
+        if !unique.is_empty() {
+            self.names.insert(unique.clone(), 1);
+        }
+        unique
     }
 }
 
@@ -296,10 +311,12 @@ impl Builder {
         let scope = self.scope(node, outer);
         let mut call = Call { inputs: Vec::new(), bodies: Vec::new() };
         let mut attrs: Vec<Attr> = Vec::with_capacity(node.inputs.len());
+        let mut taken: HashSet<Arc<str>> = HashSet::new();
         for (i, input) in node.inputs.iter().enumerate() {
             let given = input.name.as_deref().unwrap_or("");
             let name = if given.is_empty() { self.text(&format!("arg{i}")) } else { self.text(given) };
-            if attrs.iter().any(|a| a.name == name) {
+            let twice = if node.inputs.len() > FEW { !taken.insert(name.clone()) } else { attrs.iter().any(|a| a.name == name) };
+            if twice {
                 return Err(format!("{} has the argument {} twice", describe(node), printable(&name)));
             }
             let value = self.argument(level, names, node, &name, &input.arg, scope, &mut call)?;

@@ -218,3 +218,82 @@ fn damaged_compressed_archives_are_an_error_and_no_panic() {
         }
     }
 }
+
+/// A program of one input `x` of four numbers and these nodes: target, the value that is read, the value that is made.
+fn program(nodes: &[(&str, String, String)]) -> Imported {
+    use std::io::Write;
+    let tensor = |name: &str| format!(r#"{{"as_tensor":{{"name":"{name}"}}}}"#);
+    let meta = |name: &str| {
+        format!(
+            r#""{name}":{{"dtype":7,"sizes":[{{"as_int":4}}],"requires_grad":false,"device":{{"type":"cpu","index":null}},"strides":[{{"as_int":1}}],"storage_offset":{{"as_int":0}},"layout":7}}"#
+        )
+    };
+    let calls: Vec<String> = nodes
+        .iter()
+        .map(|(target, read, made)| {
+            let (read, output) = (tensor(read), tensor(made));
+            format!(
+                r#"{{"name":"{made}","target":"torch.ops.aten.{target}.default","inputs":[{{"name":"self","arg":{read}}}],"outputs":[{output}],"metadata":{{}}}}"#
+            )
+        })
+        .collect();
+    let metas: Vec<String> = std::iter::once("x").chain(nodes.iter().map(|n| n.2.as_str())).map(meta).collect();
+    let (x, last) = (tensor("x"), tensor(&nodes.last().unwrap().2));
+    let text = format!(
+        r#"{{"graph_module":{{"graph":{{"inputs":[{x}],"outputs":[{last}],"nodes":[{}],"tensor_values":{{{}}},"sym_int_values":{{}},"sym_bool_values":{{}},"is_single_tensor_return":false,"custom_obj_values":{{}}}},"signature":{{"input_specs":[{{"user_input":{{"arg":{x}}}}}],"output_specs":[{{"user_output":{{"arg":{last}}}}}]}},"module_call_graph":[]}},"opset_version":{{"aten":10}},"range_constraints":{{}},"schema_version":{{"major":8,"minor":2}},"dialect":"ATEN"}}"#,
+        calls.join(","),
+        metas.join(",")
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("program.pt2");
+    let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
+    for (name, bytes) in [("m/archive_format", "pt2"), ("m/models/model.json", &text)] {
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(bytes.as_bytes()).unwrap();
+    }
+    zip.finish().unwrap();
+    open(&path).unwrap()
+}
+
+#[test]
+fn twenty_thousand_writes_under_one_name_take_linear_time() {
+    let nodes: Vec<_> = (0..20_000).map(|i| ("relu_", "x".to_owned(), format!("r{i}"))).collect();
+    let m = program(&nodes).model;
+    assert_eq!(m.graph.nodes().len(), 20_000);
+    for pair in m.graph.nodes().windows(2) {
+        assert_eq!(pair[1].input(0), pair[0].outputs[0]);
+    }
+}
+
+#[test]
+fn views_that_are_taken_again_and_again_have_names_of_their_own() {
+    let mut nodes = vec![("detach", "x".to_owned(), "v".to_owned())];
+    for i in 0..10_000 {
+        nodes.push(("relu_", "x".to_owned(), format!("w{i}")));
+        nodes.push(("neg", "v".to_owned(), format!("r{i}")));
+    }
+    let m = program(&nodes).model;
+    assert_eq!(m.graph.nodes().len(), 1 + 3 * 10_000);
+    let [.., again, read] = m.graph.nodes() else { panic!("no nodes") };
+    assert_eq!((&*again.op.name, read.input(0)), ("detach", again.outputs[0]));
+    assert_eq!(&*m.graph.value(again.outputs[0].unwrap()).name, "v_again#9999");
+}
+
+#[test]
+fn writes_to_views_of_views_without_end_are_not_followed_and_said() {
+    let chain = |depth: usize| {
+        let name = |i: usize| if i == 0 { "x".to_owned() } else { format!("v{i}") };
+        let mut nodes: Vec<_> = (0..depth).map(|i| ("detach", name(i), name(i + 1))).collect();
+        for i in 0..500 {
+            nodes.push(("relu_", name(depth), format!("w{i}")));
+            nodes.push(("neg", "x".to_owned(), format!("r{i}")));
+        }
+        program(&nodes)
+    };
+    let lost = |i: &Imported| i.diagnostics.iter().any(|d| d.code == "in_place_view");
+    let few = chain(3);
+    assert!(!lost(&few) && few.model.graph.nodes().len() == 3 + 500 * (2 + 3), "{:?}", few.diagnostics);
+    assert!(few.model.graph.values().iter().all(|v| v.name.len() < 32), "names do not grow");
+    let many = chain(5000);
+    assert!(lost(&many) && many.model.graph.nodes().len() == 5000 + 2 * 500, "{:?}", many.diagnostics);
+}

@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn items_that_double_at_every_step_take_no_memory() {
         // Pairs of the pair before: 2^60 items, were each a copy.
-        assert_eq!(tensors(&repeated(b")q\x00", b"h\x00h\x00\x86q\x00", 60, b"")).unwrap(), []);
+        assert_eq!(tensors(&repeated(b")q\x00", b"h\x00h\x00\x86q\x000", 60, b"")).unwrap(), []);
         // A text of 1 MiB, a million times.
         let text = [b"X\x00\x00\x10\x00", vec![b'a'; 1 << 20].as_slice(), b"q\x00("].concat();
         assert_eq!(tensors(&repeated(&text, b"h\x00", 1_000_000, b"t0")).unwrap(), []);
