@@ -120,7 +120,7 @@ pub fn write(model: &Model, path: &Path, options: Options) -> Result<Written, Ex
 /// Writes the model, with all its tensors, to a stream.
 ///
 /// # Errors
-/// Those of [`write`], and if the model is too large for one file.
+/// Those of [`write()`], and if the model is too large for one file.
 pub fn write_to(model: &Model, out: &mut dyn Write) -> Result<Written, ExportError> {
     let messages = messages(model)?;
     let lengths = measured(&messages);
