@@ -35,7 +35,7 @@ impl Diagnostic {
     /// A finding about no node or value in particular.
     #[must_use]
     pub fn new(severity: Severity, code: &str, message: impl Into<String>) -> Self {
-        Self { severity, code: code.to_owned(), message: message.into(), node: None, value: None }
+        Self { severity, code: code.to_owned(), message: harmless(message.into()), node: None, value: None }
     }
 
     /// A warning.
@@ -65,6 +65,24 @@ impl Diagnostic {
     }
 }
 
+/// A whole message without what could drive a terminal: what other parsers say of a file quotes it as it is.
+pub(crate) fn harmless(message: String) -> String {
+    let bad = |c: char| c != '\n' && is_unprintable(c);
+    if !message.contains(bad) {
+        return message;
+    }
+    let mut out = String::with_capacity(message.len() + 8);
+    for c in message.chars() {
+        if bad(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+    }
+    out
+}
+
+/// Control characters, and those that change the direction of what follows.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Longest stretch of a name from a file that a message quotes.
 const MAX_QUOTED: usize = 120;
 
@@ -72,7 +90,7 @@ const MAX_QUOTED: usize = 120;
 /// sequences) become `\u{..}` escapes, and the middle of a very long name is left out.
 #[must_use]
 pub fn printable(name: &str) -> std::borrow::Cow<'_, str> {
-    let bad = |c: char| c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let bad = is_unprintable;
     if name.len() <= MAX_QUOTED && !name.contains(bad) {
         return name.into();
     }
@@ -104,6 +122,7 @@ mod tests {
     fn names_cannot_reach_the_terminal_as_escapes() {
         assert_eq!(printable("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
         assert_eq!(printable("plain"), "plain");
+        assert_eq!(Diagnostic::warning("code", "line\n\u{1b}[2J\u{202e}").message, "line\n\\u{1b}[2J\\u{202e}");
         assert!(printable(&"x".repeat(20_000)).chars().count() < 130);
     }
 }

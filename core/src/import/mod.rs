@@ -18,7 +18,7 @@ pub(crate) use pt2::unpickled_names;
 
 use std::path::{Path, PathBuf};
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, harmless};
 use crate::model::Model;
 
 /// A model with what was noticed while reading it.
@@ -59,7 +59,7 @@ pub enum ImportErrorKind {
 
 impl ImportError {
     pub(crate) fn new(path: &Path, kind: ImportErrorKind, message: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), kind, message: message.into() }
+        Self { path: path.to_owned(), kind, message: harmless(message.into()) }
     }
 }
 

@@ -141,6 +141,12 @@ impl<'a> Call<'a> {
         self.opt_int(name)?.map_or_else(|| Self::wrong(name, "a constant integer"), Ok)
     }
 
+    /// A constant integer that can be counted with: no size, offset or number of parts is beyond 32 bits.
+    pub(super) fn count(&self, name: &str) -> Res<i64> {
+        let n = self.int(name)?;
+        i32::try_from(n).map(i64::from).map_err(|_| format!("its argument `{name}` is {n}, which is beyond any size"))
+    }
+
     pub(super) fn flag(&self, name: &str) -> Res<bool> {
         match self.arg(name)? {
             Arg::Bool(b) => Ok(b),

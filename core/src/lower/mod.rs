@@ -95,6 +95,12 @@ pub fn speaks_torch(model: &Model) -> bool {
     model.graph.nodes().iter().any(|n| n.op.dialect == Dialect::Aten)
 }
 
+/// Whether there is a rule for the operator; the rule may still refuse a call.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn is_lowered(op: &crate::graph::Op) -> bool {
+    ops::rule(op).is_some()
+}
+
 /// Which nodes can be lowered, for placement without a backend: those that cannot run only in torch. `None` where every
 /// node can.
 #[must_use]

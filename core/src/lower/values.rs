@@ -79,18 +79,23 @@ impl Lower<'_> {
 
     /// Sizes of a value, where all are known.
     pub(super) fn static_dims(&self, v: ValueId) -> Option<Vec<i64>> {
-        self.level.get(v).shape.dims()?.iter().map(|d| i64::try_from(d.known()?).ok()).collect()
+        self.level.get(v).shape.dims()?.iter().map(static_size).collect()
     }
 
     /// Size of an axis, where it is known.
     pub(super) fn static_dim(&self, v: ValueId, axis: usize) -> Option<i64> {
-        i64::try_from(self.level.get(v).shape.dims()?.get(axis)?.known()?).ok()
+        static_size(self.level.get(v).shape.dims()?.get(axis)?)
     }
 
     /// What is known of a value.
     pub(super) fn fact(&self, v: ValueId) -> Fact {
         let v = self.level.get(v);
         Fact::of(v.dtype, v.shape.clone())
+    }
+
+    /// [`Lower::axis`] of what is no scalar.
+    pub(super) fn own_axis(&self, v: ValueId, axis: i64) -> Res<usize> {
+        if self.rank(v)? == 0 { Err("its input is a scalar".to_owned()) } else { self.axis(v, axis) }
     }
 
     /// An axis counted from 0; negative ones count from behind. A scalar has one axis to torch.
@@ -341,6 +346,14 @@ impl Lower<'_> {
 /// The sizes as numbers, where all are.
 pub(super) fn all_known(sizes: &[Size]) -> Option<Vec<i64>> {
     sizes.iter().map(|s| if let Size::Known(n) = s { Some(*n) } else { None }).collect()
+}
+
+/// Largest size that counts as known: two of them have a product that 64 bits hold. No tensor that can be run has more
+/// elements along one axis.
+const MAX_SIZE: u64 = i32::MAX as u64;
+
+fn static_size(dim: &Dim) -> Option<i64> {
+    i64::try_from(dim.known().filter(|&n| n <= MAX_SIZE)?).ok()
 }
 
 /// An axis counted from 0, of so many.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::call::{Call, Res};
 use super::level::{Attrs, Draft, Fact, Level, Ops, Origin, attrs};
 use super::{Lowering, lowered_model, ops};
+use crate::diagnostic::printable;
 use crate::dtype::DType;
 use crate::graph::{Attr, AttrValue, Body, Graph, Node, NodeId, Value, ValueId, ValueKind, ValueType};
 use crate::model::Model;
@@ -143,9 +144,9 @@ impl<'a> Lower<'a> {
             // An operator of somebody's own, or one of torch's.
             let how =
                 if matches!(&*node.op.domain, "aten" | "prims") { "for which there is no lowering" } else { "an opaque op without a body" };
-            format!("{}, {how}", node.op)
+            format!("{}, {how}", printable(&node.op.to_string()))
         })?;
-        rule(self, &call).map_err(|why| format!("{}, which is not lowered: {why}", node.op))
+        rule(self, &call).map_err(|why| format!("{}, which is not lowered: {why}", printable(&node.op.to_string())))
     }
 
     fn call(&self, node: &'a Node) -> Res<Call<'a>> {

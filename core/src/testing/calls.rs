@@ -1,11 +1,12 @@
 //! Calls of torch operators with arguments that nobody would pass, made from bytes.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::ModelBuilder;
 use crate::dtype::DType;
 use crate::expr::Expr;
 use crate::graph::{Attr, AttrValue, Dialect, Op, ValueType};
+use crate::lower::is_lowered;
 use crate::lower::schemas::{Schema, names};
 use crate::model::Model;
 use crate::shape::{Dim, Shape};
@@ -81,11 +82,18 @@ impl Tensor {
     }
 }
 
+fn op(name: &str) -> Op {
+    let mut parts = name.splitn(3, '.');
+    let mut part = || parts.next().unwrap_or_default().into();
+    Op { dialect: Dialect::Aten, domain: part(), name: part(), overload: part() }
+}
+
 /// A model of one torch operator, which the first two bytes choose; the others choose its arguments and results.
 #[must_use]
 pub fn torch_call(bytes: &[u8]) -> Model {
     let mut s = Source(bytes);
-    let all = names();
+    static LOWERED: LazyLock<Vec<&str>> = LazyLock::new(|| names().iter().copied().filter(|n| is_lowered(&op(n))).collect());
+    let all = &*LOWERED;
     let name = all[(s.byte() << 8 | s.byte()) % all.len()];
     let mut tensors: Vec<Tensor> = Vec::new();
     let mut attrs: Vec<Attr> = Vec::new();
@@ -96,10 +104,15 @@ pub fn torch_call(bytes: &[u8]) -> Model {
         }
         AttrValue::Input(s.byte() % tensors.len())
     };
-    for (i, argument) in Schema::named(name).into_iter().flat_map(Schema::arguments).enumerate() {
+    let schema = Schema::named(name).expect("the name is that of a schema");
+    for (i, argument) in schema.arguments().enumerate() {
         // First arguments are tensors most of the time.
         let kind = s.byte();
-        let kind = if i == 0 && kind < 200 { 1 } else { kind % 13 };
+        let kind = match (i, schema.default(argument)) {
+            (0, _) if kind < 220 => 1,
+            (_, Some(_)) if kind < 160 => continue,
+            _ => kind % 13,
+        };
         let value = match kind {
             0 => continue,
             1..=3 => read(&mut s, &mut tensors),
@@ -121,11 +134,8 @@ pub fn torch_call(bytes: &[u8]) -> Model {
     let outputs: Vec<String> = (0..(s.byte() % 8).clamp(1, 4)).map(|i| format!("o{i}")).collect();
     let (inputs, outputs): (Vec<&str>, Vec<&str>) =
         (inputs.iter().map(String::as_str).collect(), outputs.iter().map(String::as_str).collect());
-    let mut parts = name.splitn(3, '.');
-    let mut part = || parts.next().unwrap_or_default().into();
-    let op = Op { dialect: Dialect::Aten, domain: part(), name: part(), overload: part() };
     let mut b = ModelBuilder::new().node("call", "Call", &inputs, &outputs).with(|n| {
-        n.op = Arc::new(op);
+        n.op = Arc::new(op(name));
         n.attrs = attrs.into();
     });
     for (name, t) in inputs.iter().zip(tensors) {

@@ -79,7 +79,7 @@ pub const UNKNOWN_BYTES: u64 = u64::MAX;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrapError {
     /// Nothing is selected.
-    #[error("wrap {id}: the selector `{select}` matches no node")]
+    #[error("wrap {}: the selector `{}` matches no node", printable(.id), printable(.select))]
     Empty {
         /// The instance.
         id: String,
@@ -87,7 +87,7 @@ pub enum WrapError {
         select: String,
     },
     /// A path leaves the region and comes back.
-    #[error("wrap {id}: the region is not convex: the path {} leaves it and returns; add {} to close it", listed(.path, " -> "), listed(.closing, ", "))]
+    #[error("wrap {}: the region is not convex: the path {} leaves it and returns; add {} to close it", printable(.id), listed(.path, " -> "), listed(.closing, ", "))]
     NotConvex {
         /// The instance.
         id: String,
@@ -97,7 +97,7 @@ pub enum WrapError {
         closing: Vec<String>,
     },
     /// Two wraps share nodes.
-    #[error("wrap {id}: overlaps {other} at {}", listed(.nodes, ", "))]
+    #[error("wrap {}: overlaps {} at {}", printable(.id), printable(.other), listed(.nodes, ", "))]
     Overlap {
         /// The instance.
         id: String,
@@ -107,13 +107,13 @@ pub enum WrapError {
         nodes: Vec<String>,
     },
     /// No value of the region is used outside.
-    #[error("wrap {id}: nothing outside the region uses a value made in it, so the opaque node would have no output")]
+    #[error("wrap {}: nothing outside the region uses a value made in it, so the opaque node would have no output", printable(.id))]
     NoOutput {
         /// The instance.
         id: String,
     },
     /// A value that is no tensor would cross the border.
-    #[error("wrap {id}: the border may only be crossed by tensors, which these values are not: {}", listed(.values, ", "))]
+    #[error("wrap {}: the border may only be crossed by tensors, which these values are not: {}", printable(.id), listed(.values, ", "))]
     NonTensor {
         /// The instance.
         id: String,

@@ -202,3 +202,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn names_of_wraps_cannot_drive_a_terminal() {
+    let error = WrapError::NoOutput { id: "\u{1b}[2J".to_owned() };
+    assert!(error.to_string().starts_with("wrap \\u{1b}[2J: "), "{error}");
+    let error = WrapError::Overlap { id: "a".to_owned(), other: "\u{7f}".to_owned(), nodes: vec!["n".to_owned()] };
+    assert_eq!(error.to_string(), "wrap a: overlaps \\u{7f} at n");
+}

@@ -219,9 +219,29 @@ fn damaged_compressed_archives_are_an_error_and_no_panic() {
     }
 }
 
+#[test]
+fn what_the_json_reader_quotes_cannot_drive_a_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = r#"{"schema_version":{"major":8,"minor":2},"graph_module":{"graph":{"inputs":[{"as_\u001b[2J":1}]}}}"#;
+    let e = open(&archive(dir.path(), text)).unwrap_err();
+    assert!(e.message.contains("as_\\u{1b}[2J"), "{e}");
+}
+
+/// An archive of this program.
+fn archive(dir: &Path, program: &str) -> PathBuf {
+    use std::io::Write;
+    let path = dir.join("program.pt2");
+    let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
+    for (name, bytes) in [("m/archive_format", "pt2"), ("m/models/model.json", program)] {
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(bytes.as_bytes()).unwrap();
+    }
+    zip.finish().unwrap();
+    path
+}
+
 /// A program of one input `x` of four numbers and these nodes: target, the value that is read, the value that is made.
 fn program(nodes: &[(&str, String, String)]) -> Imported {
-    use std::io::Write;
     let tensor = |name: &str| format!(r#"{{"as_tensor":{{"name":"{name}"}}}}"#);
     let meta = |name: &str| {
         format!(
@@ -245,14 +265,7 @@ fn program(nodes: &[(&str, String, String)]) -> Imported {
         metas.join(",")
     );
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("program.pt2");
-    let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
-    for (name, bytes) in [("m/archive_format", "pt2"), ("m/models/model.json", &text)] {
-        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
-        zip.write_all(bytes.as_bytes()).unwrap();
-    }
-    zip.finish().unwrap();
-    open(&path).unwrap()
+    open(&archive(dir.path(), &text)).unwrap()
 }
 
 #[test]

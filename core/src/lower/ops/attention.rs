@@ -26,6 +26,9 @@ fn sdpa(l: &mut Lower<'_>, c: &Call<'_>, mask_name: &str) -> Res<Vec<Option<Valu
     let (q, mut k, mut v) = (c.tensor("query")?, c.tensor("key")?, c.tensor("value")?);
     let dtype = c.out_dtype()?;
     let rank = l.rank(q)?;
+    if rank < 2 {
+        return Err("its query has no positions".to_owned());
+    }
     if c.has("enable_gqa") && c.flag("enable_gqa")? {
         (k, v) = (repeat_heads(l, q, k)?, repeat_heads(l, q, v)?);
     }

@@ -311,7 +311,7 @@ fn diag_embed(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let (x, dtype) = operand(l, c, "self")?;
     let rank = l.rank(x)?;
     let (a, b) = (axis_of(c.int("dim1")?, rank + 1)?, axis_of(c.int("dim2")?, rank + 1)?);
-    if c.int("offset")? != 0 || (a.min(b), a.max(b)) != (rank - 1, rank) {
+    if c.int("offset")? != 0 || (a.min(b) + 1, a.max(b)) != (rank, rank) {
         return Err("its diagonal is not the main one of the last two axes".to_owned());
     }
     let n = l.size_of(x, rank - 1);
@@ -336,6 +336,7 @@ fn block_diag(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
         sizes.push(l.static_dim(v, 1).ok_or("its sizes are not known")?);
         rows.push(v);
     }
+    // Known sizes have 32 bits.
     let total: i64 = sizes.iter().sum();
     let mut before = 0;
     for (v, n) in rows.iter_mut().zip(&sizes) {
@@ -395,6 +396,10 @@ fn im2col(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let (Some(h), Some(w)) = (l.static_dim(x, 2), l.static_dim(x, 3)) else { return Err("its sizes are not known".to_owned()) };
     let pads = l.i64s(&[0, 0, padding[0], padding[1], 0, 0, padding[0], padding[1]]);
     let padded = l.emit("Pad", &[x, pads], &[("mode", text("constant"))], dtype);
+    let all = [&kernel, &dilation, &padding, &stride];
+    if all.into_iter().flatten().any(|n| !(0..1 << 20).contains(n)) || channels > 1 << 20 {
+        return Err("its windows are too large or go backwards".to_owned());
+    }
     let places = |size: i64, i: usize| -> Res<Vec<i64>> {
         let count = (size + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i].max(1) + 1;
         if count < 1 || kernel[i] < 1 || count.saturating_mul(kernel[i]) > 1 << 20 {

@@ -89,7 +89,8 @@ fn convolution(l: &mut Lower<'_>, c: &Call<'_>, spec: &Spec) -> Res<Vec<Option<V
         None => list.push(("auto_pad", text("SAME_UPPER"))),
     }
     if let Some(kernel) = l.static_dims(weight) {
-        list.push(("kernel_shape", ints(&kernel[2..])));
+        let sizes = kernel.get(2..).ok_or("its weight has no channels")?;
+        list.push(("kernel_shape", ints(sizes)));
     }
     let op = match &spec.transposed {
         Some(extra) => {

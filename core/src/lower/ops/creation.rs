@@ -102,7 +102,7 @@ fn arange(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     };
     if let (Number::Int(s), Number::Int(e), Number::Int(step), DType::I64) = (start, end, step, counted)
         && step != 0
-        && (e - s).unsigned_abs() <= 64
+        && e.checked_sub(s).is_some_and(|n| n.unsigned_abs() <= 64)
     {
         let mut numbers = Vec::new();
         let mut at = s;

@@ -116,7 +116,7 @@ fn pieces(l: &mut Lower<'_>, x: ValueId, axis: usize, size: Size, n: usize) -> R
     let mut sizes = vec![size; n - 1];
     let whole = l.size_of(x, axis);
     let last = match (whole, size) {
-        (Size::Known(w), Size::Known(s)) => Size::Known(w - s.saturating_mul(n as i64 - 1)),
+        (Size::Known(w), Size::Known(s)) => Size::Known(w.saturating_sub(s.saturating_mul(n as i64 - 1))),
         (whole, size) => {
             let before = l.size_product(&[size, Size::Known(1 - n as i64)]);
             sum(l, whole, before)
@@ -129,7 +129,7 @@ fn pieces(l: &mut Lower<'_>, x: ValueId, axis: usize, size: Size, n: usize) -> R
 fn chunk(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let x = c.tensor("self")?;
     let axis = l.axis(x, c.int("dim")?)?;
-    let chunks = c.int("chunks")?;
+    let chunks = c.count("chunks")?;
     let size = match l.static_dim(x, axis) {
         Some(n) if chunks > 0 => Size::Known((n + chunks - 1) / chunks),
         _ => return Err("the size of its axis is not known".to_owned()),
@@ -149,8 +149,8 @@ fn tensor_split(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
         starts.zip(&ends).map(|(s, &e)| Size::Known((e - s).max(0))).collect()
     } else {
         let sections = c.int("sections")?;
-        if sections <= 0 {
-            return Err(format!("it makes {sections} parts"));
+        if sections <= 0 || usize::try_from(sections) != Ok(c.outputs().len()) {
+            return Err(format!("it makes {sections} parts, and {} are named", c.outputs().len()));
         }
         (0..sections).map(|i| Size::Known(n / sections + i64::from(i < n % sections))).collect()
     };

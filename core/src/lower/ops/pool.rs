@@ -171,7 +171,7 @@ fn adaptive_with_positions(
 
 /// One axis in windows `floor(i * size / want) .. ceil((i + 1) * size / want)`.
 fn windows(l: &mut Lower<'_>, x: ValueId, axis: usize, size: i64, want: i64, max: bool, dtype: DType) -> Res<ValueId> {
-    if want > 256 {
+    if !(1..=256).contains(&want) {
         return Err(format!("it makes {want} windows of unequal sizes"));
     }
     let op = if max { "ReduceMax" } else { "ReduceMean" };

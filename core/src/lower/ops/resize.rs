@@ -108,7 +108,7 @@ fn nearest(l: &mut Lower<'_>, x: ValueId, factors: &[f64], sizes: &[i64], n: usi
     let mut now = x;
     for i in 0..n {
         let (Some(&f), Some(&size)) = (factors.get(i), sizes.get(i)) else { return Err("a factor is missing".to_owned()) };
-        let given = l.static_dim(x, i + 2).filter(|&g| g > 0 && size <= 1 << 20).ok_or("its sizes are not known")?;
+        let given = l.static_dim(x, i + 2).filter(|&g| g > 0 && size <= 1 << 16).ok_or("its sizes are not known")?;
         let step = (1.0 / f) as f32;
         let places: Vec<i64> = (0..size).map(|k| ((k as f32 * step).floor() as i64).min(given - 1)).collect();
         let at = l.i64s(&places);

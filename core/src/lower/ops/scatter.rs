@@ -180,7 +180,7 @@ fn along(l: &mut Lower<'_>, c: &Call<'_>, src: &str, reduction: Option<&str>) ->
 
 fn index_fill(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let (x, at) = (c.tensor("self")?, c.tensor("index")?);
-    let axis = l.axis(x, c.int("dim")?)?;
+    let axis = l.own_axis(x, c.int("dim")?)?;
     let dtype = l.dtype(x)?;
     let value = l.scalar(dtype, c.number("value")?)?;
     let mut sizes = l.sizes_of(x)?;
@@ -225,7 +225,10 @@ fn diagonal_scatter(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>
     let (x, src) = (c.tensor("self")?, c.tensor("src")?);
     let rank = l.rank(x)?;
     let (a, b) = (l.axis(x, c.int("dim1")?)?, l.axis(x, c.int("dim2")?)?);
-    let offset = c.int("offset")?;
+    let offset = c.count("offset")?;
+    if a == b {
+        return Err("its two axes are one".to_owned());
+    }
     let dtype = l.dtype(x)?;
     let (Some(rows), Some(columns)) = (l.static_dim(x, a), l.static_dim(x, b)) else {
         return Err("the sizes of its two axes are not known".to_owned());

@@ -133,7 +133,7 @@ fn flatten(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 
 fn unflatten(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let x = c.tensor("self")?;
-    let axis = l.axis(x, c.int("dim")?)?;
+    let axis = l.own_axis(x, c.int("dim")?)?;
     let mut sizes = l.sizes_of(x)?;
     sizes.splice(axis..=axis, c.sizes("sizes")?);
     one(shaped(l, c, x, &sizes))
@@ -250,7 +250,7 @@ fn repeat_interleave(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>
         return one(super::indexing::gathered(l, x, at, axis)?);
     }
     let axis = match c.opt_int("dim")? {
-        Some(d) => l.axis(x, d)?,
+        Some(d) => l.own_axis(x, d)?,
         None => {
             x = l.reshape_to(x, &[-1]);
             0
@@ -354,6 +354,9 @@ fn roll(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
         if shift == 0 {
             continue;
         }
+        if shift == i64::MIN {
+            return Err("it shifts beyond any size".to_owned());
+        }
         let shape = l.fact(now);
         let tail = l.slice(now, axis, Size::Known(-shift), Size::Known(i64::MAX), 1);
         let head = l.slice(now, axis, Size::Known(0), Size::Known(-shift), 1);
@@ -378,7 +381,10 @@ fn diagonal(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let x = c.tensor("self")?;
     let rank = l.rank(x)?;
     let (a, b) = (l.axis(x, c.int("dim1")?)?, l.axis(x, c.int("dim2")?)?);
-    let offset = c.int("offset")?;
+    let offset = c.count("offset")?;
+    if a == b {
+        return Err("its two axes are one".to_owned());
+    }
     let mut order: Vec<usize> = (0..rank).filter(|&i| i != a && i != b).collect();
     order.extend([a, b]);
     let moved = l.transpose(x, &order);

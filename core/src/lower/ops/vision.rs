@@ -57,7 +57,8 @@ fn deform_conv2d(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
         ("strides", ints(&[c.int("stride_h")?, c.int("stride_w")?])),
     ];
     if let Some(kernel) = l.static_dims(weight) {
-        list.push(("kernel_shape", ints(&kernel[2..])));
+        let sizes = kernel.get(2..).ok_or("its weight has no channels")?;
+        list.push(("kernel_shape", ints(sizes)));
     }
     let mask = c.flag("use_mask")?.then_some(mask);
     let inputs = [Some(x), Some(weight), Some(offset), bias, mask];
