@@ -111,7 +111,7 @@ fn calls_with_arguments_that_nobody_passes_are_lowered_or_refused() {
     let mut faults = std::collections::BTreeSet::new();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let (mut calls, mut refused) = (0, 0);
-    for _ in 0..400_000 {
+    for _ in 0..60_000 {
         let bytes: Vec<u8> = std::iter::repeat_with(|| {
             state ^= state << 13;
             state ^= state >> 7;

@@ -150,6 +150,9 @@ fn index_put(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 /// Whole slices of an axis: the axis comes first, its positions are rows of one.
 fn slices(l: &mut Lower<'_>, x: ValueId, axis: usize, at: ValueId, src: ValueId, reduction: Option<&str>) -> Res<ValueId> {
     let rank = l.rank(x)?;
+    if axis >= rank {
+        return Err("its input is a scalar".to_owned());
+    }
     let mut order = vec![axis];
     order.extend((0..rank).filter(|&a| a != axis));
     let mut inverse = vec![0; rank];
