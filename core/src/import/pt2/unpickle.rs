@@ -46,11 +46,14 @@ const MAX_RANK: usize = 64;
 /// Tuples in tuples that are kept; the arguments of a parameter have three levels.
 const MAX_DEPTH: u8 = 16;
 
+/// A tensor with its name. Both are shared: a pickle may repeat them without end.
+pub(super) type NamedTensor = (Rc<str>, Rc<PickledTensor>);
+
 /// Tensors by name, in file order. A value of the dict that is no plain tensor is left out.
 ///
 /// # Errors
 /// If this is no pickle of a dict, or uses what such dicts never do.
-pub(super) fn tensors(pickle: &[u8]) -> Result<Vec<(Rc<str>, Rc<PickledTensor>)>, String> {
+pub(super) fn tensors(pickle: &[u8]) -> Result<Vec<NamedTensor>, String> {
     let mut machine = Machine { rest: pickle, stack: Vec::new(), memo: HashMap::new(), items: 0 };
     match machine.run()? {
         Item::Dict(entries) => Ok(entries),
