@@ -97,6 +97,12 @@ impl Op {
     }
 }
 
+/// The name of the operator that makes a new tensor of what `name` writes in place (`add_`: `add`); `None` if `name` is
+/// none of torch's in-place names. Python's own (`__iand__`) are none.
+pub(crate) fn out_of_place(name: &str) -> Option<&str> {
+    name.strip_suffix('_').filter(|plain| !plain.is_empty() && !plain.ends_with('_'))
+}
+
 impl std::fmt::Display for Op {
     /// `Conv`, `com.microsoft::Gelu`, `aten.conv2d.default`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -264,7 +270,8 @@ impl Node {
 }
 
 /// What kind of thing a value is. Only tensors may cross into an accelerated partition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum ValueType {
     /// A dense tensor (also assumed where the file says nothing).
     #[default]

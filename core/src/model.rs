@@ -38,13 +38,18 @@ impl std::fmt::Display for Format {
 }
 
 /// What a file says of a symbolic size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Symbol")]
 pub struct SymbolFacts {
-    /// The size it had while the program was traced.
+    /// The size it had while the program was traced: what stands for it where nothing else does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<i64>,
     /// Smallest size that the program was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<i64>,
     /// Largest size that the program was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<i64>,
 }
 

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use recut_core::graph::{NodeId, ValueId, ValueKind};
-use recut_core::lower::lower;
 use recut_core::model::Model;
 use recut_core::partition::{PartitionId, Placement, Plan};
 
@@ -23,6 +22,7 @@ use crate::io::Arrays;
 use crate::io::weight::load_weight;
 use crate::profile::{BoundaryRun, PartitionRun, Profile, Recorder, RunEvents, nanos};
 use crate::tensor::Value;
+use source::Source;
 
 /// Nodes that run together.
 #[derive(Clone, Debug)]
@@ -135,8 +135,7 @@ pub struct SessionPartition {
 /// A partitioned model that is ready to run, again and again.
 pub struct Session {
     model: Arc<Model>,
-    /// The model in the form that engines run: itself, or lowered.
-    lowered: Arc<Model>,
+    source: Source,
     context: Arc<ExecContext>,
     partitions: Vec<SessionPartition>,
     /// How often each boundary value is taken in one run, by partitions and as an output.
@@ -173,16 +172,16 @@ impl Session {
         cancel: &CancelToken,
         progress: &dyn Fn(Progress),
     ) -> Result<Self, RunError> {
-        let lowered = lower(&model);
-        let graph = &lowered.graph;
-        let run_nodes: Vec<Vec<NodeId>> = specs.iter().map(|spec| source::run_nodes(&lowered, &spec.nodes)).collect();
+        let source = Source::new(&model);
+        let graph = &source.model.graph;
+        let run_nodes: Vec<Vec<NodeId>> = specs.iter().map(|spec| source.run_nodes(&spec.nodes)).collect();
         let mut owner = vec![usize::MAX; graph.nodes().len()];
         for (p, nodes) in run_nodes.iter().enumerate() {
             for &n in nodes {
                 owner[n.index()] = p;
             }
         }
-        let keep = options.keep.iter().filter_map(|&v| source::run_value(&lowered, v)).collect();
+        let keep = options.keep.iter().filter_map(|&v| source.run_value(v)).collect();
         let options = PrepareOptions { keep: Arc::new(keep), ..options.clone() };
         let is_output: HashSet<ValueId> = graph.outputs().iter().copied().collect();
         let mut uses: HashMap<ValueId, usize> = HashMap::new();
@@ -199,7 +198,7 @@ impl Session {
                 return Err(RunError::Cancelled);
             }
             progress(Progress::Preparing { done: p, total });
-            let subgraph = subgraph(&lowered, &spec.name, nodes, &owner, p, &is_output);
+            let subgraph = subgraph(&source.model, &spec.name, nodes, &owner, p, &is_output);
             for &v in subgraph.inputs.iter() {
                 *uses.entry(v).or_default() += 1;
                 if let Some(from) = graph.producer(v).map(|n| owner[n.index()]) {
@@ -234,7 +233,7 @@ impl Session {
             }
         }
         progress(Progress::Preparing { done: total, total });
-        Ok(Self { model, lowered, context, partitions, uses })
+        Ok(Self { model, source, context, partitions, uses })
     }
 
     /// The model.
@@ -246,8 +245,7 @@ impl Session {
     /// The operators that run for a node of the main graph, where the model was lowered.
     #[must_use]
     pub fn lowered_to(&self, node: NodeId) -> Option<Vec<String>> {
-        let lowering = self.lowered.lowering.as_ref()?;
-        Some(lowering.nodes_of(node).map(|n| self.lowered.graph.node(n).op.to_string()).collect())
+        self.source.lowered_to(node)
     }
 
     /// Partitions, in execution order.
@@ -260,7 +258,7 @@ impl Session {
     #[must_use]
     pub fn merged(&self) -> Vec<Merged> {
         let merged = self.partitions.iter().flat_map(|p| lock(&p.prepared).merged()).collect();
-        source::merged(&self.lowered, merged)
+        self.source.merged(merged)
     }
 
     /// Number of compute threads.
@@ -335,7 +333,7 @@ impl Session {
         let by_value: HashMap<ValueId, Value> = dumped.into_iter().collect();
         let dumps = graph.values().iter().enumerate().map(|(i, v)| (ValueId::new(i), v)).filter(|(v, _)| request.dump.contains(v));
         let dumps = dumps.filter_map(|(v, value)| {
-            let t = by_value.get(&source::run_value(&self.lowered, v)?)?.as_tensor()?;
+            let t = by_value.get(&self.source.run_value(v)?)?.as_tensor()?;
             Some((value.name.to_string(), t.clone()))
         });
         Ok(RunOutcome {
@@ -356,7 +354,7 @@ impl Session {
         current: &AtomicUsize,
     ) -> Result<(Vec<Value>, RunEvents, Vec<(ValueId, Value)>), RunError> {
         let base = Instant::now();
-        let run_value = |v: ValueId| source::run_value(&self.lowered, v);
+        let run_value = |v: ValueId| self.source.run_value(v);
         let wanted: &HashSet<ValueId> = &wanted.iter().filter_map(|&v| run_value(v)).collect();
         let fed = feeds.iter().filter_map(|(v, x)| {
             let v = run_value(*v)?;
@@ -391,17 +389,16 @@ impl Session {
             return Err(e);
         }
         let mut outputs = Vec::new();
-        for &v in self.lowered.graph.outputs() {
+        for &v in self.source.model.graph.outputs() {
             outputs.push(self.output(v, &state.values)?);
         }
         state.events.wall_ns = nanos(base.elapsed());
-        let nodes_of = |p: usize| self.partitions.get(p).map_or(&[][..], |p| &p.spec.nodes);
-        source::translate(&self.lowered, &mut state.events, self.partitions.len(), &nodes_of);
+        self.source.translate(&mut state.events, self.partitions.iter().map(|p| &*p.spec.nodes));
         Ok((outputs, state.events, state.dumped))
     }
 
     fn output(&self, v: ValueId, values: &HashMap<ValueId, (Value, usize)>) -> Result<Value, RunError> {
-        let value = self.lowered.graph.value(v);
+        let value = self.source.model.graph.value(v);
         if let Some((x, _)) = values.get(&v) {
             return Ok(x.clone());
         }
@@ -424,7 +421,7 @@ impl Session {
         cancel: &CancelToken,
     ) -> Result<(), RunError> {
         let p = &self.partitions[i];
-        let graph = &self.lowered.graph;
+        let graph = &self.source.model.graph;
         let mut inputs = Vec::with_capacity(p.subgraph.inputs.len());
         let held = {
             let mut state = lock(state);

@@ -154,8 +154,8 @@ fn run_config(from: &RunConfig, r: &RunRequest) -> RunConfig {
 ///
 /// # Errors
 /// A usage error that names the option.
-pub fn guard_model_files(document: &Document, outputs: &[(&str, &Path)]) -> Result<()> {
-    match outputs.iter().find(|(_, path)| document.model().holds(path)) {
+pub fn guard_model_files(model: &Model, outputs: &[(&str, &Path)]) -> Result<()> {
+    match outputs.iter().find(|(_, path)| model.holds(path)) {
         Some((option, path)) => Err(files::overwriting(option, path, "model or its weights")),
         None => Ok(()),
     }

@@ -4,7 +4,7 @@
 use super::level::Fact;
 use super::schemas::Schema;
 use crate::dtype::DType;
-use crate::graph::{AttrValue, Node, ValueId};
+use crate::graph::{AttrValue, Node, ValueId, out_of_place};
 
 /// Why a node is not lowered, as a clause: "its stride is no constant".
 pub(super) type Refusal = String;
@@ -57,7 +57,7 @@ impl<'a> Call<'a> {
 
     /// The operator's name without namespace and overload; in-place forms have the name of the plain one.
     pub(super) fn name(&self) -> &str {
-        plain_name(&self.node.op.name)
+        out_of_place(&self.node.op.name).unwrap_or(&self.node.op.name)
     }
 
     /// Which results the node has, with what the program says of them.
@@ -70,6 +70,11 @@ impl<'a> Call<'a> {
         self.outputs.get(slot).cloned().flatten().unwrap_or_default()
     }
 
+    /// Sizes of a result, where the program gives them all in numbers.
+    pub(super) fn out_sizes(&self, slot: usize) -> Option<Vec<i64>> {
+        self.outputs.get(slot)?.as_ref()?.shape.dims()?.iter().map(|d| i64::try_from(d.known()?).ok()).collect()
+    }
+
     /// Element type of the first result.
     pub(super) fn out_dtype(&self) -> Res<DType> {
         self.out(0).dtype.ok_or_else(|| "the element type of its result is not known".to_owned())
@@ -77,7 +82,7 @@ impl<'a> Call<'a> {
 
     /// Whether an argument was passed or has a default.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.args.iter().any(|(n, _)| *n == name) || self.schema.is_some_and(|s| s.default(name).is_some())
+        self.args.iter().any(|(n, _)| *n == name) || self.schema.is_some_and(|s| s.has_default(name))
     }
 
     /// An argument. Missing ones are an error.
@@ -271,14 +276,6 @@ impl<'a> Call<'a> {
             },
             _ => Self::wrong(name, "an element type"),
         }
-    }
-}
-
-/// The name of the plain form of an in-place operator (`add_` is `add`; `__and__` stays).
-pub(super) fn plain_name(name: &str) -> &str {
-    match name.strip_suffix('_') {
-        Some(plain) if !plain.ends_with('_') => plain,
-        _ => name,
     }
 }
 

@@ -1,10 +1,10 @@
 //! The graph that lowering writes: nodes and values of one level, with constants made on the way.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::graph::{Attr, AttrValue, Body, Graph, Node, NodeId, Op, Value, ValueId, ValueKind, ValueType};
+use crate::hash::FastMap;
 use crate::modules::ModuleId;
 use crate::shape::Shape;
 use crate::weights::WeightRef;
@@ -22,6 +22,10 @@ pub(super) struct Fact {
 impl Fact {
     pub(super) fn of(dtype: Option<DType>, shape: Shape) -> Self {
         Self { dtype, shape }
+    }
+
+    pub(super) fn of_value(value: &Value) -> Self {
+        Self { dtype: value.dtype, shape: value.shape.clone() }
     }
 }
 
@@ -60,20 +64,24 @@ pub(super) struct Level {
     inputs: Vec<ValueId>,
     names: Taken,
     node_names: Taken,
-    constants: HashMap<Constant, ValueId>,
-    /// Constants as they were made, for what has to know their numbers.
-    bytes: HashMap<ValueId, (DType, Box<[u8]>)>,
+    constants: FastMap<Constant, ValueId>,
     /// Values of the level around this one, as they are known here.
-    captured: HashMap<ValueId, ValueId>,
+    captured: FastMap<ValueId, ValueId>,
     /// Start of all names that are made up here.
     prefix: Box<str>,
     /// Number of levels around it.
     depth: usize,
 }
 
+/// A state of a level.
+pub(super) struct Mark {
+    nodes: usize,
+    values: usize,
+}
+
 /// The operators of the standard ONNX domain that lowering writes, shared.
 #[derive(Default)]
-pub(super) struct Ops(HashMap<&'static str, Arc<Op>>);
+pub(super) struct Ops(FastMap<&'static str, Arc<Op>>);
 
 impl Ops {
     pub(super) fn get(&mut self, name: &'static str) -> Arc<Op> {
@@ -137,15 +145,18 @@ impl Level {
         self.nodes.len()
     }
 
-    /// Numbers of a constant that lowering made, or of a small one that the file holds.
-    pub(super) fn known_bytes(&self, value: ValueId) -> Option<(DType, std::borrow::Cow<'_, [u8]>)> {
-        if let Some((dtype, bytes)) = self.bytes.get(&value) {
-            return Some((*dtype, bytes.as_ref().into()));
-        }
-        let weight = self.get(value).weight()?;
-        // What is read here is the size of an axis or a scale, never a weight.
-        let small = weight.elements() <= 1024 && weight.strides.is_none();
-        small.then(|| weight.read().ok()).flatten().map(|b| (weight.dtype, b.into()))
+    /// Where the level is now, to come [`Level::back_to`].
+    pub(super) fn mark(&self) -> Mark {
+        Mark { nodes: self.nodes.len(), values: self.values.len() }
+    }
+
+    /// Takes back all nodes and values since `mark`; their names stay taken.
+    pub(super) fn back_to(&mut self, mark: &Mark) {
+        self.nodes.truncate(mark.nodes);
+        self.values.truncate(mark.values);
+        let stays = |v: &ValueId| v.index() < mark.values;
+        self.constants.retain(|_, v| stays(v));
+        self.captured.retain(|_, v| stays(v));
     }
 
     /// A constant; equal ones are one value.
@@ -156,7 +167,6 @@ impl Level {
         }
         let weight = WeightRef::inline(dtype, dims, key.2.to_vec());
         let id = self.value("constant", ValueKind::Initializer(weight), ValueType::Tensor, Fact::of(Some(dtype), Shape::known(dims)));
-        self.bytes.insert(id, (dtype, key.2.clone()));
         self.constants.insert(key, id);
         id
     }
@@ -197,11 +207,11 @@ impl Level {
     }
 
     /// Gives a value that a node since `first` made the name and the facts of the source value that it is.
-    pub(super) fn adopt(&mut self, value: ValueId, first: usize, name: &str, ty: ValueType, fact: Fact) -> bool {
+    pub(super) fn adopt(&mut self, value: ValueId, first: usize, name: &str, ty: ValueType, fact: Fact) {
         let fresh =
             matches!(self.get(value).kind, ValueKind::Output { node, .. } if node.index() >= first) && self.get(value).name.contains('/');
         if !fresh {
-            return false;
+            return;
         }
         let unique = self.unique(name);
         let v = &mut self.values[value.index()];
@@ -211,7 +221,6 @@ impl Level {
         if fact.shape.rank().is_some() {
             v.shape = fact.shape;
         }
-        true
     }
 
     /// Names the nodes from `first` on: the one that makes the source node's first output is called like that node.
@@ -237,7 +246,7 @@ impl Level {
 
 /// Names in use, each with the number to try next.
 #[derive(Default)]
-struct Taken(HashMap<Box<str>, u32>);
+struct Taken(FastMap<Box<str>, u32>);
 
 impl Taken {
     /// `name`, followed by a number if it is taken.

@@ -56,11 +56,20 @@ impl Schema {
         self.rest.split(' ').skip(1).map(|a| a.split_once('=').map_or(a, |(name, _)| name))
     }
 
+    /// Whether an argument may be left out.
+    #[must_use]
+    pub fn has_default(self, argument: &str) -> bool {
+        self.default_text(argument).is_some()
+    }
+
     /// The default of an argument; `None` if there is none, or no such argument.
     #[must_use]
     pub fn default(self, argument: &str) -> Option<AttrValue> {
-        let text = self.rest.split(' ').skip(1).find_map(|a| a.split_once('=').filter(|(name, _)| *name == argument))?.1;
-        value(&serde_json::from_str(text).ok()?)
+        value(&serde_json::from_str(self.default_text(argument)?).ok()?)
+    }
+
+    fn default_text(self, argument: &str) -> Option<&'static str> {
+        self.rest.split(' ').skip(1).find_map(|a| a.split_once('=').filter(|(name, _)| *name == argument)).map(|(_, text)| text)
     }
 }
 

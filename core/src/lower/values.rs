@@ -89,8 +89,7 @@ impl Lower<'_> {
 
     /// What is known of a value.
     pub(super) fn fact(&self, v: ValueId) -> Fact {
-        let v = self.level.get(v);
-        Fact::of(v.dtype, v.shape.clone())
+        Fact::of_value(self.level.get(v))
     }
 
     /// [`Lower::axis`] of what is no scalar.
@@ -225,9 +224,9 @@ impl Lower<'_> {
             })
             .collect();
         let dtype = self.level.get(v).dtype;
-        let to = self.sizes(to);
         // 0 is a size here, and does not mean "as it was".
-        let zero = self.level.known_bytes(to).is_some_and(|(_, b)| b.chunks(8).any(|n| n == [0; 8]));
+        let zero = all_known(to).is_some_and(|sizes| sizes.contains(&0));
+        let to = self.sizes(to);
         let list: &[(&'static str, AttrValue)] = if zero { &[("allowzero", int(1))] } else { &[] };
         self.emit_fact("Reshape", &[Some(v), Some(to)], list, Fact::of(dtype, Shape::new(shape)))
     }
@@ -321,6 +320,39 @@ impl Lower<'_> {
         self.emit_fact("Expand", &[Some(v), Some(target)], &[], Fact { dtype, ..Fact::default() })
     }
 
+    /// Some axes turned around.
+    pub(super) fn reversed(&mut self, v: ValueId, axes: &[usize]) -> ValueId {
+        let n = axes.len();
+        let (starts, ends, steps) = (self.i64s(&vec![-1; n]), self.i64s(&vec![i64::MIN; n]), self.i64s(&vec![-1; n]));
+        let list = self.axes(axes);
+        let fact = self.fact(v);
+        self.emit_fact("Slice", &[Some(v), Some(starts), Some(ends), Some(list), Some(steps)], &[], fact)
+    }
+
+    /// Sums of all elements of an axis up to each place.
+    pub(super) fn running_sum(&mut self, v: ValueId, axis: usize) -> ValueId {
+        let axis = self.size_value(Size::Known(axis as i64));
+        let fact = self.fact(v);
+        self.emit_fact("CumSum", &[Some(v), Some(axis)], &[], fact)
+    }
+
+    /// The integers from 0 up to a size.
+    pub(super) fn counted(&mut self, n: Size) -> ValueId {
+        let shape = match n {
+            Size::Known(n) => u64::try_from(n).map_or_else(|_| of_rank(1), |n| Shape::known(&[n])),
+            Size::Value(_) => of_rank(1),
+        };
+        let (from, to, by) = (self.size_value(Size::Known(0)), self.size_value(n), self.size_value(Size::Known(1)));
+        self.emit_fact("Range", &[Some(from), Some(to), Some(by)], &[], Fact::of(Some(DType::I64), shape))
+    }
+
+    /// Ones on a diagonal of a matrix (`k` above the main one), zeros elsewhere; its sizes are those of `v`.
+    pub(super) fn unit_like(&mut self, v: ValueId, k: i64, dtype: DType) -> ValueId {
+        let shape = self.shape(v);
+        let list = [("dtype", type_number(dtype)), ("k", int(k))];
+        self.emit_fact("EyeLike", &[Some(v)], &list, Fact::of(Some(dtype), shape))
+    }
+
     /// A reduction over some axes (over none: of each element alone).
     pub(super) fn reduce(&mut self, op: &'static str, v: ValueId, axes: &[usize], keep: bool, dtype: DType) -> ValueId {
         let list = self.axes(axes);
@@ -354,6 +386,18 @@ const MAX_SIZE: u64 = i32::MAX as u64;
 
 fn static_size(dim: &Dim) -> Option<i64> {
     i64::try_from(dim.known().filter(|&n| n <= MAX_SIZE)?).ok()
+}
+
+/// A shape of so many axes, of sizes that are not known.
+pub(super) fn of_rank(rank: usize) -> Shape {
+    Shape::new(vec![Dim::Unknown; rank])
+}
+
+/// The order of axes that takes another one back.
+pub(super) fn inverse(order: &[usize]) -> Vec<usize> {
+    let mut inverse = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(i, &o)| inverse[o] = i);
+    inverse
 }
 
 /// An axis counted from 0, of so many.

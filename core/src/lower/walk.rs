@@ -1,6 +1,5 @@
 //! The walk over the source graph: one call after the other, values bound to names as it goes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::call::{Call, Res};
@@ -8,7 +7,8 @@ use super::level::{Attrs, Draft, Fact, Level, Ops, Origin, attrs};
 use super::{Lowering, lowered_model, ops};
 use crate::diagnostic::printable;
 use crate::dtype::DType;
-use crate::graph::{Attr, AttrValue, Body, Graph, Node, NodeId, Value, ValueId, ValueKind, ValueType};
+use crate::graph::{Attr, AttrValue, Body, Graph, Node, NodeId, ValueId, ValueKind, ValueType};
+use crate::hash::FastMap;
 use crate::model::Model;
 use crate::weights::{DataFile, Storage, WeightRef};
 
@@ -43,9 +43,9 @@ pub(super) fn model(source: &Arc<Model>) -> Model {
     let mut l = Lower::new(graph, Level::default(), None, &mut shared);
     let mut missing: Vec<(NodeId, Arc<str>)> = Vec::new();
     // Tied weights are one initializer.
-    let mut stored: HashMap<Stored<'_>, ValueId> = HashMap::new();
+    let mut stored: FastMap<Stored<'_>, ValueId> = FastMap::default();
     for (i, v) in graph.values().iter().enumerate() {
-        let fact = Fact::of(v.dtype, v.shape.clone());
+        let fact = Fact::of_value(v);
         let bound = match &v.kind {
             ValueKind::Input { default } => l.level.input(&v.name, tensor_type(v.ty), fact, default.clone()),
             ValueKind::Initializer(w) => {
@@ -120,21 +120,16 @@ impl<'a> Lower<'a> {
             fx_node: node.fx_node.clone(),
             stack_trace: node.stack_trace.clone(),
         };
-        let first = self.level.len();
-        let made = self.called(node);
-        let refused = match made {
-            Ok(results) => self.bind(node, first, &results),
-            Err(why) => Err(why),
-        };
-        let Err(why) = refused else {
-            let main = node.outputs.iter().flatten().find_map(|v| self.map[v.index()]);
-            self.level.name_nodes(first, main, &self.origin.clone());
-            return Ok(());
-        };
-        self.keep(node);
-        let origin = self.origin.clone();
-        self.level.name_nodes(first, node.outputs.iter().flatten().find_map(|v| self.map[v.index()]), &origin);
-        Err(why)
+        let (first, before) = (self.level.len(), self.level.mark());
+        let lowered = self.called(node).and_then(|results| self.bind(node, first, &results));
+        if lowered.is_err() {
+            // Nothing reads what a rule made before it refused.
+            self.level.back_to(&before);
+            self.keep(node);
+        }
+        let main = node.outputs.iter().flatten().find_map(|v| self.map[v.index()]);
+        self.level.name_nodes(first, main, &self.origin);
+        lowered
     }
 
     /// Runs the rule of a node's operator.
@@ -150,15 +145,14 @@ impl<'a> Lower<'a> {
     }
 
     fn call(&self, node: &'a Node) -> Res<Call<'a>> {
-        let fact = |v: &Option<ValueId>| {
-            v.map(|v| {
-                let v = self.source.value(v);
-                Fact::of(v.dtype, v.shape.clone())
-            })
-        };
-        Call::new(node, node.outputs.iter().map(fact).collect(), &|i| {
+        Call::new(node, self.result_facts(node), &|i| {
             node.input(i).and_then(|v| self.map[v.index()]).ok_or_else(|| format!("its input {i} has no value here"))
         })
+    }
+
+    /// What the source says of a node's results.
+    fn result_facts(&self, node: &Node) -> Vec<Option<Fact>> {
+        node.outputs.iter().map(|v| v.map(|v| Fact::of_value(self.source.value(v)))).collect()
     }
 
     /// Takes down what the source node's results have become.
@@ -172,8 +166,7 @@ impl<'a> Lower<'a> {
                 return Err(format!("{}, which is not lowered: its result {slot} has no ONNX form, and something reads it", node.op));
             };
             let v = self.source.value(out);
-            let fact = Fact::of(v.dtype, v.shape.clone());
-            self.level.adopt(made, first, &v.name, ValueType::Tensor, fact);
+            self.level.adopt(made, first, &v.name, ValueType::Tensor, Fact::of_value(v));
             self.map[out.index()] = Some(made);
         }
         Ok(())
@@ -182,24 +175,13 @@ impl<'a> Lower<'a> {
     /// The node as it was: engines say that they have no kernel for it.
     fn keep(&mut self, node: &Node) {
         let inputs: Vec<Option<ValueId>> = node.inputs.iter().map(|v| v.and_then(|v| self.map[v.index()])).collect();
-        let outputs: Vec<Option<Fact>> = node
-            .outputs
-            .iter()
-            .map(|v| {
-                v.map(|v| {
-                    let v = self.source.value(v);
-                    Fact::of(v.dtype, v.shape.clone())
-                })
-            })
-            .collect();
         let first = self.level.len();
-        let origin = self.origin.clone();
         let draft = Draft { op: node.op.clone(), inputs: &inputs, attrs: node.attrs.to_vec(), bodies: Vec::new(), captures: Vec::new() };
-        let made = self.level.push(draft, &outputs, &origin);
+        let made = self.level.push(draft, &self.result_facts(node), &self.origin);
         for (out, made) in node.outputs.iter().zip(made) {
             if let (Some(out), Some(made)) = (*out, made) {
                 let v = self.source.value(out);
-                self.level.adopt(made, first, &v.name, v.ty, Fact::of(v.dtype, v.shape.clone()));
+                self.level.adopt(made, first, &v.name, v.ty, Fact::of_value(v));
                 self.map[out.index()] = Some(made);
             }
         }
@@ -215,25 +197,38 @@ impl<'a> Lower<'a> {
         given
     }
 
-    /// Reads a graph inside of the source node into the level itself, its inputs bound to `inputs`.
+    /// Reads a graph inside of the source node into the level itself, its inputs bound to `inputs`: all that it becomes is
+    /// of the source node.
     pub(super) fn inline(&mut self, graph: &Graph, inputs: &[ValueId]) -> Res<Vec<ValueId>> {
-        let level = std::mem::take(&mut self.level);
-        let mut inner = Lower::new(graph, level, self.outer, self.shared);
-        let result = inner.inlined(graph, inputs, &self.origin);
-        self.level = inner.level;
-        result
+        let origin = self.origin.clone();
+        self.reading(graph, inputs, |inner, id| {
+            let node = inner.source.node(id);
+            inner.origin = Origin { name: format!("{}/{}", origin.name, inner.source.stable_id(id)).into(), ..origin.clone() };
+            let first = inner.level.len();
+            let results = inner.called(node)?;
+            inner.bind(node, first, &results)
+        })
     }
 
-    fn inlined(&mut self, graph: &'a Graph, inputs: &[ValueId], origin: &Origin) -> Res<Vec<ValueId>> {
-        self.bind_inputs(graph, inputs)?;
-        for id in graph.node_ids() {
-            let node = graph.node(id);
-            self.origin = Origin { name: format!("{}/{}", origin.name, graph.stable_id(id)).into(), ..origin.clone() };
-            let first = self.level.len();
-            let results = self.called(node)?;
-            self.bind(node, first, &results)?;
-        }
-        graph.outputs().iter().map(|v| self.map[v.index()].ok_or_else(|| "a nested graph gives nothing".to_owned())).collect()
+    /// Inside of [`Lower::body`]: the nodes of `graph`, of which the first has position `start`, as nodes of their own.
+    pub(super) fn read_in(&mut self, graph: &Graph, inputs: &[ValueId], start: u32) -> Res<Vec<ValueId>> {
+        let mut at = start;
+        self.reading(graph, inputs, |inner, id| {
+            let here = at;
+            at += 1 + inner_total(inner.source.node(id));
+            inner.node(id, here)
+        })
+    }
+
+    /// Reads another graph into the level, node by node, its inputs bound to `inputs`; gives what its outputs have become.
+    fn reading(&mut self, graph: &Graph, inputs: &[ValueId], mut each: impl FnMut(&mut Lower<'_>, NodeId) -> Res<()>) -> Res<Vec<ValueId>> {
+        let level = std::mem::take(&mut self.level);
+        let mut inner = Lower::new(graph, level, self.outer, self.shared);
+        let read = inner.bind_inputs(graph, inputs).and_then(|()| graph.node_ids().try_for_each(|id| each(&mut inner, id)));
+        let given = |v: &ValueId| inner.map[v.index()].ok_or_else(|| "a nested graph gives nothing".to_owned());
+        let results = read.and_then(|()| graph.outputs().iter().map(given).collect());
+        self.level = inner.level;
+        results
     }
 
     fn bind_inputs(&mut self, graph: &Graph, inputs: &[ValueId]) -> Res<()> {
@@ -243,17 +238,11 @@ impl<'a> Lower<'a> {
         for (&inner, &v) in graph.inputs().iter().zip(inputs) {
             self.map[inner.index()] = Some(v);
         }
-        self.bind_stored(graph);
-        Ok(())
-    }
-
-    /// Constants that a nested graph holds itself.
-    fn bind_stored(&mut self, graph: &Graph) {
-        for (i, v) in graph.values().iter().enumerate() {
-            if let Value { kind: ValueKind::Initializer(_), .. } = v {
-                self.map[i] = Some(self.level.value(&v.name, v.kind.clone(), ValueType::Tensor, Fact::of(v.dtype, v.shape.clone())));
-            }
+        // Constants that it holds itself.
+        for (i, v) in graph.values().iter().enumerate().filter(|(_, v)| v.weight().is_some()) {
+            self.map[i] = Some(self.level.value(&v.name, v.kind.clone(), ValueType::Tensor, Fact::of_value(v)));
         }
+        Ok(())
     }
 
     /// Lowers a nested graph into a body. `write` gets the level with the inputs to bind and gives the body's outputs;
@@ -277,25 +266,6 @@ impl<'a> Lower<'a> {
         let captures = level.captures();
         let graph = level.finish(attr.into(), outputs);
         Ok((Body { attr: attr.into(), graph }, captures))
-    }
-
-    /// Inside of [`Lower::body`]: the nodes of `graph`, of which the first has position `start`, as nodes of their own.
-    pub(super) fn read_in(&mut self, graph: &Graph, inputs: &[ValueId], start: u32) -> Res<Vec<ValueId>> {
-        let level = std::mem::take(&mut self.level);
-        let mut inner = Lower::new(graph, level, self.outer, self.shared);
-        let result = inner.nodes_inside(graph, inputs, start);
-        self.level = inner.level;
-        result
-    }
-
-    fn nodes_inside(&mut self, graph: &'a Graph, inputs: &[ValueId], start: u32) -> Res<Vec<ValueId>> {
-        self.bind_inputs(graph, inputs)?;
-        let mut at = start;
-        for id in graph.node_ids() {
-            self.node(id, at)?;
-            at += 1 + inner_total(graph.node(id));
-        }
-        graph.outputs().iter().map(|v| self.map[v.index()].ok_or_else(|| "a nested graph gives nothing".to_owned())).collect()
     }
 
     /// A value of the level around this one.
@@ -346,8 +316,7 @@ impl<'a> Lower<'a> {
 
     /// A copy under a name of its own.
     pub(super) fn identity(&mut self, value: ValueId) -> ValueId {
-        let v = self.level.get(value);
-        let fact = Fact::of(v.dtype, v.shape.clone());
+        let fact = self.fact(value);
         self.emit_fact("Identity", &[Some(value)], &[], fact)
     }
 }

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::predicate::{Answer, Context};
+use super::predicate::{Answer, Check, Context};
 use super::table::Row;
-use super::torch;
 use super::{Backend, Support, SupportMap};
 use crate::diagnostic::printable;
 use crate::dtype::DType;
@@ -28,6 +27,57 @@ pub(super) struct Judge<'a> {
     backend: &'a Backend,
     dims: &'a Bindings,
     listed: HashMap<Key, Listed<'a>>,
+}
+
+/// One node in its graph, and what judges it.
+pub(super) struct Case<'a> {
+    pub(super) backend: &'a Backend,
+    pub(super) graph: &'a Graph,
+    pub(super) node: &'a Node,
+    pub(super) dims: &'a Bindings,
+}
+
+impl Case<'_> {
+    /// Dynamic shapes and the row's condition; `shown` is the operator in messages.
+    pub(super) fn conditions(&self, row: &Row, shown: &str) -> Support {
+        if row.dynamic_shapes == Some(false)
+            && let Some(why) = self.open_shape()
+        {
+            return Support::Unsupported(format!("{shown}: {why}").into());
+        }
+        match &row.condition {
+            Some(text) => self.checks(&row.checks, row.complete, text, shown),
+            None => self.checks(&[], true, "", shown),
+        }
+    }
+
+    /// Why the backend, which needs static shapes, does not take the node's.
+    pub(super) fn open_shape(&self) -> Option<String> {
+        let open = |v: &&Value| !matches!(v.kind, ValueKind::Initializer(_)) && v.shape.eval(self.dims).is_none();
+        let v = self.node.inputs.iter().flatten().map(|&v| self.graph.value(v)).find(open)?;
+        Some(format!("{} needs static shapes, and {} has shape {}", printable(&self.backend.name), printable(&v.name), v.shape))
+    }
+
+    /// The table's checks for every operator, and these; `text` is the condition in words.
+    pub(super) fn checks(&self, checks: &[Check], complete: bool, text: &str, shown: &str) -> Support {
+        let (name, context) = (printable(&self.backend.name), Context { graph: self.graph, node: self.node, dims: self.dims });
+        for check in self.backend.general.iter() {
+            if let Answer::Fails(why) = check.ask(&context) {
+                return Support::Unsupported(format!("{shown}: {name} does not take it, since {why}").into());
+            }
+        }
+        let mut open = !complete;
+        for check in checks {
+            match check.ask(&context) {
+                Answer::Holds => {}
+                Answer::Open => open = true,
+                Answer::Fails(why) => {
+                    return Support::Unsupported(format!("{shown}: {name} takes it under a condition ({text}), and {why}").into());
+                }
+            }
+        }
+        if open { Support::Conditional(text.into()) } else { Support::Supported }
+    }
 }
 
 impl<'a> Judge<'a> {
@@ -66,8 +116,9 @@ impl<'a> Judge<'a> {
     }
 
     fn alone(&mut self, graph: &'a Graph, node: &'a Node) -> Support {
+        let case = Case { backend: self.backend, graph, node, dims: self.dims };
         if node.op.dialect == Dialect::Aten && self.backend.dialect == Dialect::Aten {
-            return torch::Case { backend: self.backend, graph, node, dims: self.dims }.judge();
+            return case.judge_torch();
         }
         if node.op.dialect != self.backend.dialect {
             let backend = printable(&self.backend.name);
@@ -90,7 +141,7 @@ impl<'a> Judge<'a> {
         };
         match listed {
             Listed::No(why) => Support::Unsupported(why),
-            Listed::Row(row) => self.conditions(graph, node, row),
+            Listed::Row(row) => case.conditions(row, &printable(&node.op.to_string())),
         }
     }
 
@@ -137,31 +188,6 @@ impl<'a> Judge<'a> {
         let (ty, mut taken) = refused.unwrap_or_default();
         taken.dedup();
         no(format!("{shown}: {name} does not take {ty} here; it takes {}", taken.join(", ")))
-    }
-
-    /// Dynamic shapes and the row's condition.
-    fn conditions(&self, graph: &Graph, node: &Node, row: &Row) -> Support {
-        let (shown, name) = (printable(&node.op.to_string()).into_owned(), &self.backend.name);
-        if row.dynamic_shapes == Some(false) {
-            let open = |v: &&Value| !matches!(v.kind, ValueKind::Initializer(_)) && v.shape.eval(self.dims).is_none();
-            if let Some(v) = node.inputs.iter().flatten().map(|&v| graph.value(v)).find(open) {
-                let why = format!("{shown}: {name} needs static shapes, and {} has shape {}", printable(&v.name), v.shape);
-                return Support::Unsupported(why.into());
-            }
-        }
-        let Some(text) = &row.condition else { return Support::Supported };
-        let context = Context { graph, node, dims: self.dims };
-        let mut open = !row.complete;
-        for check in row.checks.iter() {
-            match check.ask(&context) {
-                Answer::Holds => {}
-                Answer::Open => open = true,
-                Answer::Fails(why) => {
-                    return Support::Unsupported(format!("{shown}: {name} takes it under a condition ({text}), and {why}").into());
-                }
-            }
-        }
-        if open { Support::Conditional(text.clone()) } else { Support::Supported }
     }
 }
 

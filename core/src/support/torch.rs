@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use super::Support;
+use super::judge::{self, Case};
 use super::parts::{self, Depth, Parts};
-use super::predicate::{Answer, Check, Context, Rules};
-use super::table::{Backend, Row};
-use super::{Support, judge};
+use super::predicate::{Check, Rules};
+use super::table::Row;
 use crate::diagnostic::printable;
-use crate::expr::Bindings;
-use crate::graph::{AttrValue, Graph, Node, Op, Value, ValueKind, ValueType};
+use crate::graph::{AttrValue, Op, ValueType, out_of_place};
 
 /// Parts that are taken apart again at most.
 const MAX_STEPS: usize = 6;
@@ -24,17 +24,9 @@ pub(super) fn parse_name(text: &str) -> (&str, &str, Option<&str>) {
     }
 }
 
-/// One node in its graph, and what judges it.
-pub(super) struct Case<'a> {
-    pub(super) backend: &'a Backend,
-    pub(super) graph: &'a Graph,
-    pub(super) node: &'a Node,
-    pub(super) dims: &'a Bindings,
-}
-
 impl<'a> Case<'a> {
     /// What the backend says of the node by itself, without what its bodies hold.
-    pub(super) fn judge(&self) -> Support {
+    pub(super) fn judge_torch(&self) -> Support {
         let op: &Op = &self.node.op;
         let shown = printable(&op.to_string()).into_owned();
         if self.is_of_the_host(op) {
@@ -234,15 +226,7 @@ impl<'a> Case<'a> {
         if let Some(why) = self.type_refused(row) {
             return Support::Unsupported(format!("{shown}: {why}").into());
         }
-        if row.dynamic_shapes == Some(false)
-            && let Some(why) = self.open_shape()
-        {
-            return Support::Unsupported(format!("{shown}: {why}").into());
-        }
-        match &row.condition {
-            Some(text) => self.checks(&row.checks, row.complete, text, shown),
-            None => self.checks(&[], true, "", shown),
-        }
+        self.conditions(row, shown)
     }
 
     fn type_refused(&self, row: &Row) -> Option<String> {
@@ -255,40 +239,12 @@ impl<'a> Case<'a> {
         let taken: Vec<&str> = list.iter().map(|t| &**t).collect();
         Some(format!("{} does not take {ty} here; it takes {}", printable(&self.backend.name), taken.join(", ")))
     }
-
-    fn open_shape(&self) -> Option<String> {
-        let open = |v: &&Value| !matches!(v.kind, ValueKind::Initializer(_)) && v.shape.eval(self.dims).is_none();
-        let v = self.node.inputs.iter().flatten().map(|&v| self.graph.value(v)).find(open)?;
-        Some(format!("{} needs static shapes, and {} has shape {}", printable(&self.backend.name), printable(&v.name), v.shape))
-    }
-
-    /// The table's checks for every operator, and these; `text` is the condition in words.
-    fn checks(&self, checks: &[Check], complete: bool, text: &str, shown: &str) -> Support {
-        let (name, context) = (printable(&self.backend.name), Context { graph: self.graph, node: self.node, dims: self.dims });
-        for check in self.backend.general.iter() {
-            if let Answer::Fails(why) = check.ask(&context) {
-                return Support::Unsupported(format!("{shown}: {name} does not take it, since {why}").into());
-            }
-        }
-        let mut open = !complete;
-        for check in checks {
-            match check.ask(&context) {
-                Answer::Holds => {}
-                Answer::Open => open = true,
-                Answer::Fails(why) => {
-                    return Support::Unsupported(format!("{shown}: {name} takes it under a condition ({text}), and {why}").into());
-                }
-            }
-        }
-        if open { Support::Conditional(text.into()) } else { Support::Supported }
-    }
 }
 
 /// The names under which a table may list an operator, its own first.
 fn forms(name: &str) -> Vec<String> {
     let mut forms = vec![name.to_owned()];
-    let dunder = name.starts_with("__");
-    let functional = name.strip_suffix('_').filter(|f| !dunder && !f.is_empty());
+    let functional = out_of_place(name);
     if let Some(f) = functional {
         forms.push(f.to_owned());
     }

@@ -40,9 +40,7 @@ fn to_json(model: &Model, request: &ExportRequest, out: &Output) -> Result<()> {
             Ok(())
         })?,
         Some(path) => {
-            if model.holds(path) {
-                return Err(files::overwriting("-o", path, "model or its weights"));
-            }
+            document::guard_model_files(model, &[("-o", path)])?;
             let folder = path.parent().unwrap_or(Path::new("."));
             files::write("graph", path, |mut w| {
                 summary = json::write(model, folder, &mut w)?;
@@ -79,11 +77,7 @@ fn to_onnx(model: &Model, request: &ExportRequest, out: &Output) -> Result<()> {
         })?;
         return Ok(written?);
     };
-    for file in [path, &onnx::data_path(path)] {
-        if model.holds(file) {
-            return Err(files::overwriting("-o", file, "model or its weights"));
-        }
-    }
+    document::guard_model_files(model, &[("-o", path), ("-o", &onnx::data_path(path))])?;
     let progress = out.progress("writing the model", 0);
     let written = onnx::write(model, path, onnx::Options { external_data: request.external_data });
     progress.finish_and_clear();

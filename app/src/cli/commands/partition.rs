@@ -23,7 +23,7 @@ const WIDTH: usize = 120;
 /// If the model cannot be opened, the config cannot be used, or full compilation is required and not reached.
 pub fn partition(request: &PartitionRequest, out: &Output) -> Result<()> {
     let document = document::open(&request.model, &request.marks, None, out)?;
-    document::guard_model_files(&document, &request.output_files())?;
+    document::guard_model_files(document.model(), &request.output_files())?;
     let config = document.config();
     let options = PlanOptions { partitioner: config.partitioner.clone(), strict_support: document.options().strict_support };
     let problems = document.problems();

@@ -179,7 +179,7 @@ fn values(g: &Graph, names: &[String]) -> Map<schema::Value> {
             continue;
         }
         let entry = schema::Value {
-            ty: value_type(v.ty),
+            ty: v.ty,
             dtype: v.dtype.filter(|_| !told).map(|d| d.name().to_owned()),
             shape: if told { None } else { v.shape.dims().map(|d| d.iter().map(dim).collect()) },
         };
@@ -194,17 +194,5 @@ fn dim(d: &Dim) -> Option<schema::Dim> {
         Dim::Sym(e) if e.is_overflow() => None,
         Dim::Sym(e) => Some(schema::Dim::Expression(format!("{e:#}"))),
         Dim::Unknown => None,
-    }
-}
-
-fn value_type(ty: ValueType) -> schema::ValueType {
-    match ty {
-        ValueType::Tensor => schema::ValueType::Tensor,
-        ValueType::Sparse => schema::ValueType::Sparse,
-        ValueType::Sequence => schema::ValueType::Sequence,
-        ValueType::Optional => schema::ValueType::Optional,
-        ValueType::Map => schema::ValueType::Map,
-        ValueType::Scalar => schema::ValueType::Scalar,
-        ValueType::Other => schema::ValueType::Other,
     }
 }

@@ -88,11 +88,7 @@ fn file<'m>(model: &'m Model, writer: &mut Writer<'m>) -> GraphFile {
         program: model.program.clone(),
         stored_nodes: (model.stored_nodes != graph.nodes().len()).then_some(model.stored_nodes),
         metadata: Map(model.metadata.iter().cloned().collect()),
-        symbols: Map(model
-            .symbols
-            .iter()
-            .map(|(name, s)| (name.clone(), schema::Symbol { hint: s.hint, min: s.min, max: s.max }))
-            .collect()),
+        symbols: Map(model.symbols.iter().map(|(name, s)| (name.clone(), *s)).collect()),
         inputs: main.inputs,
         outputs: main.outputs,
         nodes: main.nodes,

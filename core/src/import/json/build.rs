@@ -212,7 +212,7 @@ impl<'p> Builder<'p> {
             Some(v) => {
                 let place = || format!("{prefix}values.{}.dtype", printable(name));
                 let dtype = v.dtype.as_deref().map(|d| dtype(d, place)).transpose()?;
-                (value_type(v.ty), dtype, self.shape(v.shape.as_deref()))
+                (v.ty, dtype, self.shape(v.shape.as_deref()))
             }
         };
         let kind = match maker {
@@ -454,18 +454,6 @@ fn makers<'p>(g: Source<'p>, prefix: &str) -> Result<FastMap<&'p str, Maker>, Fa
 /// A node as messages name it.
 fn label(n: &schema::Node, index: usize) -> String {
     if n.name.is_empty() { format!("nodes[{index}]") } else { format!("node `{}`", printable(&n.name)) }
-}
-
-fn value_type(ty: schema::ValueType) -> ValueType {
-    match ty {
-        schema::ValueType::Tensor => ValueType::Tensor,
-        schema::ValueType::Sparse => ValueType::Sparse,
-        schema::ValueType::Sequence => ValueType::Sequence,
-        schema::ValueType::Optional => ValueType::Optional,
-        schema::ValueType::Map => ValueType::Map,
-        schema::ValueType::Scalar => ValueType::Scalar,
-        schema::ValueType::Other => ValueType::Other,
-    }
 }
 
 /// An operator from its text: `Conv`, `com.microsoft::Gelu`; of torch `aten.relu.default`, `higher_order.cond`, and the

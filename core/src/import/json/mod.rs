@@ -24,7 +24,7 @@ use crate::diagnostic::printable;
 use crate::graph::{Dialect, Graph};
 use crate::import::onnx::FileBuf;
 use crate::import::{ImportError, ImportErrorKind, Imported};
-use crate::model::{Format, Model, SymbolFacts};
+use crate::model::{Format, Model};
 
 pub(crate) use build::parse_op;
 pub(crate) use tensors::is_consistent;
@@ -173,7 +173,7 @@ fn import(path: &Path, stat: Arc<crate::weights::DataFile>, file: &GraphFile) ->
             opsets,
             producer: file.producer.clone(),
             metadata: file.metadata.0.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
-            symbols: file.symbols.0.iter().map(|(name, s)| (name.clone(), SymbolFacts { hint: s.hint, min: s.min, max: s.max })).collect(),
+            symbols: file.symbols.0.iter().map(|(name, s)| (name.clone(), *s)).collect(),
             lowering: None,
             columns,
             graph,

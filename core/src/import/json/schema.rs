@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::graph::Dialect;
+use crate::graph::{Dialect, ValueType};
 use crate::hash::Seeded;
+use crate::model::SymbolFacts;
 
 /// What stands in `format`.
 pub const FORMAT: &str = "recut.graph";
@@ -54,7 +55,7 @@ pub struct GraphFile {
     pub metadata: Map<String>,
     /// What is known of symbolic sizes, by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub symbols: Map<Symbol>,
+    pub symbols: Map<SymbolFacts>,
     /// Names of the values that a caller feeds.
     #[serde(default)]
     pub inputs: Vec<String>,
@@ -78,21 +79,6 @@ pub struct GraphFile {
     /// Data about the nodes of the main graph, by the column's name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub columns: Map<Column>,
-}
-
-/// What is known of a symbolic size.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Symbol {
-    /// The size it had while the program was traced: what stands for it where nothing else does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hint: Option<i64>,
-    /// Smallest size that the program was made for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min: Option<i64>,
-    /// Largest size that the program was made for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max: Option<i64>,
 }
 
 /// A node.
@@ -196,7 +182,7 @@ pub struct Body {
 #[serde(deny_unknown_fields)]
 pub struct Value {
     /// What kind of thing it is.
-    #[serde(default, rename = "type", skip_serializing_if = "ValueType::is_tensor")]
+    #[serde(default, rename = "type", skip_serializing_if = "is_tensor")]
     pub ty: ValueType,
     /// Element type: `f32`, also `float32` and `torch.float32`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,32 +192,9 @@ pub struct Value {
     pub shape: Option<Vec<Option<Dim>>>,
 }
 
-/// Kinds of values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ValueType {
-    /// A dense tensor.
-    #[default]
-    Tensor,
-    /// A sparse tensor.
-    Sparse,
-    /// A sequence.
-    Sequence,
-    /// An optional.
-    Optional,
-    /// A map.
-    Map,
-    /// A number outside of tensors.
-    Scalar,
-    /// Anything else.
-    Other,
-}
-
-impl ValueType {
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
-    fn is_tensor(&self) -> bool {
-        *self == Self::Tensor
-    }
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_tensor(ty: &ValueType) -> bool {
+    *ty == ValueType::Tensor
 }
 
 /// A dimension: a size, a symbol or an expression (`batch`, `2*seq + 1`); `null` if nothing tells.

@@ -5,11 +5,12 @@
 //! of that tensor are taken again when something reads them. The nodes that this adds stand where they are needed, with
 //! the module and stack trace of the node that caused them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::build::Level;
-use crate::graph::{Attr, AttrValue, Dialect, Node, NodeId, Op, ValueId, ValueKind, ValueType};
+use crate::graph::{Attr, AttrValue, Dialect, Node, NodeId, Op, ValueId, ValueKind, ValueType, out_of_place};
+use crate::hash::{FastMap, Seeded};
 
 /// What a value that shares its elements with another one is.
 #[derive(Clone, Copy)]
@@ -27,10 +28,10 @@ struct View {
 #[derive(Default)]
 pub(super) struct Aliases {
     /// What a value has become by in-place operators.
-    became: HashMap<ValueId, ValueId>,
-    views: HashMap<ValueId, View>,
+    became: FastMap<ValueId, ValueId>,
+    views: FastMap<ValueId, View>,
     /// Tensors that were written to after a view of them was taken: those views may be out of date.
-    written: HashSet<ValueId>,
+    written: HashSet<ValueId, Seeded>,
     /// Nodes that were added.
     added: usize,
     /// In-place operators whose effect on other tensors could not be followed.
@@ -340,7 +341,7 @@ impl Level {
 /// Whether an operator's results share the elements of its first argument. What depends on how a tensor lies in memory
 /// is told by `contiguous`: whether the argument lies in order, and `same_type`: whether result and argument are of one
 /// element type.
-pub(super) fn is_view(op: &Op, contiguous: bool, same_type: bool) -> bool {
+pub(super) fn is_view(op: &Op, contiguous: impl FnOnce() -> bool, same_type: impl FnOnce() -> bool) -> bool {
     if &*op.domain != "aten" {
         return false;
     }
@@ -349,13 +350,13 @@ pub(super) fn is_view(op: &Op, contiguous: bool, same_type: bool) -> bool {
         | "detach" | "diagonal" | "unfold" | "split" | "split_with_sizes" | "chunk" | "unbind" | "unflatten" | "view_as" | "expand_as"
         | "as_strided" | "movedim" | "moveaxis" | "swapaxes" | "swapdims" | "real" | "imag" | "view_as_real" | "view_as_complex"
         | "numpy_T" | "mT" | "adjoint" | "lift_fresh" | "tensor_split" => true,
-        "reshape" | "flatten" | "ravel" | "reshape_as" | "contiguous" => contiguous,
-        "to" => contiguous && same_type,
+        "reshape" | "flatten" | "ravel" | "reshape_as" | "contiguous" => contiguous(),
+        "to" => contiguous() && same_type(),
         _ => false,
     }
 }
 
 /// Whether an operator writes into its first argument.
 pub(super) fn writes(op: &Op) -> bool {
-    &*op.domain == "aten" && op.name.ends_with('_') && !op.name.ends_with("__") && &*op.name != "detach_"
+    &*op.domain == "aten" && out_of_place(&op.name).is_some() && &*op.name != "detach_"
 }

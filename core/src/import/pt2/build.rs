@@ -1,7 +1,7 @@
 //! From the program to a [`Graph`]: names become values, arguments become inputs and attributes, in-place operators
 //! become new values.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::aliases::{self, Aliases};
@@ -14,6 +14,7 @@ use super::weights::{Weights, dtype};
 use crate::diagnostic::{Diagnostic, printable};
 use crate::dtype::DType;
 use crate::graph::{Attr, AttrValue, Body, Dialect, Graph, Node, NodeId, Op, Value, ValueId, ValueKind, ValueType};
+use crate::hash::{FastMap, Seeded};
 use crate::modules::ModuleId;
 use crate::shape::{Dim, Shape};
 use crate::weights::WeightRef;
@@ -31,9 +32,9 @@ const MODES: [&str; 2] = ["wrap_with_set_grad_enabled", "wrap_with_autocast"];
 pub(super) struct Builder {
     pub(super) scopes: Scopes,
     pub(super) diagnostics: Vec<Diagnostic>,
-    ops: HashMap<Box<str>, Arc<Op>>,
-    texts: HashMap<Box<str>, Arc<str>>,
-    exprs: HashMap<Box<str>, Dim>,
+    ops: FastMap<Box<str>, Arc<Op>>,
+    texts: FastMap<Box<str>, Arc<str>>,
+    exprs: FastMap<Box<str>, Dim>,
     /// Sizes of symbols while the program was traced, in order of first use.
     pub(super) hints: IndexMap<String, i64>,
     nodes: usize,
@@ -46,12 +47,12 @@ pub(super) struct Level {
     pub(super) nodes: Vec<Node>,
     pub(super) values: Vec<Value>,
     /// Names that are taken, with the number to try next where one is asked for again.
-    names: HashMap<Box<str>, usize>,
+    names: FastMap<Box<str>, usize>,
     pub(super) aliases: Aliases,
 }
 
 /// Names of one stored graph, with the values they mean.
-type Names<'p> = HashMap<&'p str, ValueId>;
+type Names<'p> = FastMap<&'p str, ValueId>;
 
 impl Level {
     pub(super) fn value(&mut self, name: &str, kind: ValueKind, ty: ValueType, dtype: Option<DType>, shape: Shape) -> ValueId {
@@ -84,9 +85,9 @@ impl Builder {
         Self {
             scopes: Scopes::default(),
             diagnostics: Vec::new(),
-            ops: HashMap::new(),
-            texts: HashMap::new(),
-            exprs: HashMap::new(),
+            ops: FastMap::default(),
+            texts: FastMap::default(),
+            exprs: FastMap::default(),
             hints: IndexMap::new(),
             nodes: 0,
             lost_writes: 0,
@@ -102,7 +103,7 @@ impl Builder {
     ) -> Result<Graph, String> {
         let stored = &module.graph;
         let mut level = Level::default();
-        let mut names = Names::new();
+        let mut names = Names::default();
         let mut inputs = Vec::new();
         if module.signature.input_specs.len() != stored.inputs.len() {
             let (n, m) = (stored.inputs.len(), module.signature.input_specs.len());
@@ -282,7 +283,7 @@ impl Builder {
             let (n, m) = (operands.len(), nested.graph.inputs.len());
             return Err(format!("{} gives {n} operands to a graph of {m} inputs", describe(node)));
         }
-        let mut inner = Names::new();
+        let mut inner = Names::default();
         for (operand, input) in operands.into_iter().zip(&nested.graph.inputs) {
             let value = *names.get(operand).ok_or_else(|| unknown(node, operand))?;
             if let Some(name) = value_name(input) {
@@ -311,7 +312,7 @@ impl Builder {
         let scope = self.scope(node, outer);
         let mut call = Call { inputs: Vec::new(), bodies: Vec::new() };
         let mut attrs: Vec<Attr> = Vec::with_capacity(node.inputs.len());
-        let mut taken: HashSet<Arc<str>> = HashSet::new();
+        let mut taken: HashSet<Arc<str>, Seeded> = HashSet::default();
         for (i, input) in node.inputs.iter().enumerate() {
             let given = input.name.as_deref().unwrap_or("");
             let name = if given.is_empty() { self.text(&format!("arg{i}")) } else { self.text(given) };
@@ -324,7 +325,7 @@ impl Builder {
         }
         let id = NodeId::new(level.nodes.len());
         let mut outputs = Vec::new();
-        let mut made: HashSet<&str> = HashSet::new();
+        let mut made: HashSet<&str, Seeded> = HashSet::default();
         for argument in &node.outputs {
             if matches!(argument, Argument::AsNone(_)) {
                 outputs.push(None);
@@ -345,7 +346,7 @@ impl Builder {
         let torch_op = self.text(&op.to_string());
         let fx_node = (!node.outputs.is_empty()).then(|| node.name.as_deref().map(|n| self.text(n))).flatten();
         let (target, writes) = (call.inputs.first().copied(), aliases::writes(&op));
-        let view = target.filter(|_| !writes && aliases::is_view(&op, contiguous(stored, node), same_type(level, target, &outputs)));
+        let view = target.filter(|_| !writes && aliases::is_view(&op, || contiguous(stored, node), || same_type(level, target, &outputs)));
         let made = outputs.clone();
         level.nodes.push(Node {
             name,
@@ -481,7 +482,7 @@ impl Builder {
     /// A graph inside a node. It captures nothing: what it reads comes in as its inputs.
     fn nested(&mut self, name: &str, stored: &schema::Graph<'_>, scope: Scope) -> Result<Graph, String> {
         let mut level = Level::default();
-        let mut names = Names::new();
+        let mut names = Names::default();
         let mut inputs = Vec::new();
         for input in &stored.inputs {
             let Some(n) = value_name(input) else { continue };

@@ -8,6 +8,8 @@ use std::fmt;
 use serde::de::{Error, IgnoredAny, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::hash::FastMap;
+
 /// A text that borrows where it can. (`Cow` inside a container would always be owned.)
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
@@ -170,9 +172,9 @@ pub(super) struct Graph<'a> {
     #[serde(borrow)]
     pub(super) nodes: Vec<Node<'a>>,
     #[serde(borrow)]
-    pub(super) tensor_values: BTreeMap<Text<'a>, TensorMeta<'a>>,
+    pub(super) tensor_values: FastMap<Text<'a>, TensorMeta<'a>>,
     #[serde(borrow, default)]
-    pub(super) sym_int_values: Option<BTreeMap<Text<'a>, SymInt<'a>>>,
+    pub(super) sym_int_values: Option<FastMap<Text<'a>, SymInt<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]

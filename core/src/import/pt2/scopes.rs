@@ -18,8 +18,8 @@ pub(super) struct Scope {
 #[derive(Default)]
 pub(super) struct Scopes {
     pub(super) tree: ModuleTreeBuilder,
-    known: std::collections::HashMap<Box<str>, Scope>,
-    classes: std::collections::HashMap<Box<str>, Arc<str>>,
+    known: crate::hash::FastMap<Box<str>, Scope>,
+    classes: crate::hash::FastMap<Box<str>, Arc<str>>,
 }
 
 impl Scopes {

@@ -2,7 +2,7 @@
 
 use super::{COSTLY_DEFAULT, einsum, pairs, two};
 use crate::expr::Expr;
-use crate::graph::{AttrValue, Graph, Node, ValueId};
+use crate::graph::{AttrValue, Graph, Node, ValueId, out_of_place};
 use crate::shape::Dim;
 
 /// Operations per output element, where they are not one.
@@ -302,7 +302,7 @@ fn plain(name: &str) -> &str {
         _ => {}
     }
     let name = name.strip_prefix('_').unwrap_or(name);
-    let name = name.strip_suffix('_').unwrap_or(name);
+    let name = out_of_place(name).unwrap_or(name);
     name.strip_suffix("_copy").filter(|n| *n != "lift_fresh").unwrap_or(name)
 }
 

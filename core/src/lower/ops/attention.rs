@@ -6,7 +6,7 @@ use super::super::values::int;
 use super::super::walk::Lower;
 use super::linear::matmul;
 use super::shape::swapped;
-use super::{Table, one};
+use super::{Table, in_training, one};
 use crate::dtype::DType;
 use crate::graph::ValueId;
 
@@ -21,7 +21,7 @@ pub(super) const TABLE: Table = &[
 /// `softmax(q · kᵀ · scale + mask) · v`, each of `[…, heads, positions, size]`.
 fn sdpa(l: &mut Lower<'_>, c: &Call<'_>, mask_name: &str) -> Res<Vec<Option<ValueId>>> {
     if c.has("dropout_p") && c.float("dropout_p")? != 0.0 {
-        return Err("it drops elements at random (the model was exported in training mode)".to_owned());
+        return in_training("drops elements at random");
     }
     let (q, mut k, mut v) = (c.tensor("query")?, c.tensor("key")?, c.tensor("value")?);
     let dtype = c.out_dtype()?;
@@ -49,13 +49,8 @@ fn sdpa(l: &mut Lower<'_>, c: &Call<'_>, mask_name: &str) -> Res<Vec<Option<Valu
     let mask = if c.has(mask_name) { c.opt_tensor(mask_name)? } else { None };
     let mut may_be_empty = false;
     if let Some(mask) = mask {
-        let bias = if l.dtype(mask)? == DType::Bool {
-            may_be_empty = true;
-            let (zero, never) = (l.number(dtype, 0.0)?, l.number(dtype, f64::NEG_INFINITY)?);
-            l.select(mask, zero, never, dtype)
-        } else {
-            l.cast(mask, dtype)
-        };
+        may_be_empty = l.dtype(mask)? == DType::Bool;
+        let bias = if may_be_empty { never_unless(l, mask, dtype)? } else { l.cast(mask, dtype) };
         scores = l.zip("Add", scores, bias, dtype);
     }
     if c.has("is_causal") && c.flag("is_causal")? {
@@ -63,8 +58,7 @@ fn sdpa(l: &mut Lower<'_>, c: &Call<'_>, mask_name: &str) -> Res<Vec<Option<Valu
         let yes = l.scalar(DType::Bool, super::super::call::Number::Bool(true))?;
         let all = l.expand(yes, &[rows, columns]);
         let lower = l.emit("Trilu", &[all], &[("upper", int(0))], DType::Bool);
-        let (zero, never) = (l.number(dtype, 0.0)?, l.number(dtype, f64::NEG_INFINITY)?);
-        let bias = l.select(lower, zero, never, dtype);
+        let bias = never_unless(l, lower, dtype)?;
         scores = l.zip("Add", scores, bias, dtype);
     }
     let shape = l.shape(scores);
@@ -77,6 +71,12 @@ fn sdpa(l: &mut Lower<'_>, c: &Call<'_>, mask_name: &str) -> Res<Vec<Option<Valu
     }
     let made = matmul(l, weights, v, dtype);
     one(made)
+}
+
+/// Nothing to add where a mask holds, minus infinity elsewhere.
+fn never_unless(l: &mut Lower<'_>, mask: ValueId, dtype: DType) -> Res<ValueId> {
+    let (zero, never) = (l.number(dtype, 0.0)?, l.number(dtype, f64::NEG_INFINITY)?);
+    Ok(l.select(mask, zero, never, dtype))
 }
 
 /// Fewer heads of keys and values than of queries: each serves several that follow each other.

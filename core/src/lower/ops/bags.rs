@@ -2,14 +2,13 @@
 
 use super::super::call::{Call, Number, Res, Size};
 use super::super::level::Fact;
-use super::super::values::text;
+use super::super::values::{of_rank, text};
 use super::super::walk::Lower;
 use super::compare::promoted;
 use super::indexing::gathered;
 use super::{Table, one};
 use crate::dtype::DType;
 use crate::graph::ValueId;
-use crate::shape::Shape;
 
 pub(super) const TABLE: Table = &[
     ("_embedding_bag", embedding_bag),
@@ -49,16 +48,9 @@ fn search(l: &mut Lower<'_>, bounds: Number, x: Number, right: bool, out: DType)
 /// For each place of the result the element it repeats: places are counted off against running totals.
 pub(super) fn repeated(l: &mut Lower<'_>, repeats: ValueId, size: Option<Size>) -> Res<ValueId> {
     let repeats = l.cast(repeats, DType::I64);
-    let zero = l.level.constant(DType::I64, &[], 0i64.to_le_bytes().to_vec());
-    let shape = l.shape(repeats);
-    let totals = l.emit_fact("CumSum", &[Some(repeats), Some(zero)], &[], Fact::of(Some(DType::I64), shape));
-    let end = match size {
-        Some(size) => l.size_value(size),
-        None => l.reduce("ReduceSum", repeats, &[0], false, DType::I64),
-    };
-    let unit = l.level.constant(DType::I64, &[], 1i64.to_le_bytes().to_vec());
-    let fact = Fact::of(Some(DType::I64), Shape::new(vec![crate::shape::Dim::Unknown]));
-    let places = l.emit_fact("Range", &[Some(zero), Some(end), Some(unit)], &[], fact);
+    let totals = l.running_sum(repeats, 0);
+    let size = size.unwrap_or_else(|| Size::Value(l.reduce("ReduceSum", repeats, &[0], false, DType::I64)));
+    let places = l.counted(size);
     search(l, Number::Value(totals), Number::Value(places), true, DType::I64)
 }
 
@@ -81,10 +73,8 @@ fn embedding_bag(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
         rows = l.zip("Mul", rows, w, dtype);
     }
     let count = l.size_of(indices, 0);
+    let places = l.counted(count);
     let (zero, unit) = (l.size_value(Size::Known(0)), l.size_value(Size::Known(1)));
-    let count = l.size_value(count);
-    let fact = Fact::of(Some(DType::I64), Shape::new(vec![crate::shape::Dim::Unknown]));
-    let places = l.emit_fact("Range", &[Some(zero), Some(count), Some(unit)], &[], fact);
     let begun = search(l, Number::Value(offsets), Number::Value(places), true, DType::I64)?;
     let bag = l.zip("Sub", begun, unit, DType::I64);
     let at = l.unsqueeze(bag, &[1]);
@@ -95,13 +85,11 @@ fn embedding_bag(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let list = [("reduction", text(if mode == 2 { "max" } else { "add" }))];
     let out = Fact::of(Some(dtype), c.out(0).shape);
     let mut made = l.emit_fact("ScatterND", &[Some(empty), Some(at), Some(rows)], &list, out.clone());
-    let ones = l.size_value(Size::Known(1));
     let sizes = l.emit("Shape", &[bag], &[], DType::I64);
-    let ones = l.emit("Expand", &[ones, sizes], &[], DType::I64);
+    let ones = l.emit("Expand", &[unit, sizes], &[], DType::I64);
     let none = l.expand(zero, &[bags]);
     let counts = l.emit("ScatterND", &[none, at, ones], &[("reduction", text("add"))], DType::I64);
-    let counts =
-        l.emit_fact("Max", &[Some(counts), Some(unit)], &[], Fact::of(Some(DType::I64), Shape::new(vec![crate::shape::Dim::Unknown])));
+    let counts = l.emit_fact("Max", &[Some(counts), Some(unit)], &[], Fact::of(Some(DType::I64), of_rank(1)));
     if mode == 1 {
         let by = l.cast(counts, dtype);
         let by = l.unsqueeze(by, &[1]);

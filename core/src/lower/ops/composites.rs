@@ -2,14 +2,15 @@
 
 use super::super::call::{Call, Number, Res, Size};
 use super::super::level::Fact;
-use super::super::values::{axes_of, axis_of, int, ints, text};
+use super::super::values::{axes_of, axis_of, int, ints, of_rank, text};
 use super::super::walk::Lower;
 use super::compare::promoted;
 use super::linear::matmul;
-use super::{Table, dropped, one};
+use super::pool::{batched, unbatched};
+use super::reduction::norm_over;
+use super::{Table, dropped, in_training, one, operand};
 use crate::dtype::DType;
 use crate::graph::ValueId;
-use crate::shape::Shape;
 
 pub(super) const TABLE: Table = &[
     ("_cdist_forward", cdist),
@@ -46,11 +47,6 @@ pub(super) const TABLE: Table = &[
     ("trace", trace),
 ];
 
-fn operand(l: &mut Lower<'_>, c: &Call<'_>, name: &str) -> Res<(ValueId, DType)> {
-    let (x, dtype) = (c.tensor(name)?, c.out_dtype()?);
-    Ok((l.cast(x, dtype), dtype))
-}
-
 fn scaled(l: &mut Lower<'_>, c: &Call<'_>, by: f64) -> Res<Vec<Option<ValueId>>> {
     let (x, dtype) = operand(l, c, "self")?;
     let by = l.number(dtype, by)?;
@@ -71,7 +67,7 @@ fn glu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 /// In inference the slope is the mean of its bounds.
 fn rrelu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     if c.flag("training")? {
-        return Err("it takes slopes at random (the model was exported in training mode)".to_owned());
+        return in_training("takes slopes at random");
     }
     let (x, dtype) = operand(l, c, "self")?;
     let slope = (c.float("lower")? + c.float("upper")?) / 2.0;
@@ -145,7 +141,7 @@ fn median(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     };
     let k = l.i64s(&[(n + 1) / 2]);
     let list = [("axis", int(axis as i64)), ("largest", int(0)), ("sorted", int(1))];
-    let unknown = || Some(Fact::of(Some(dtype), Shape::new(vec![crate::shape::Dim::Unknown; l.shape(x).rank().unwrap_or(1)])));
+    let unknown = || Some(Fact::of(Some(dtype), of_rank(l.shape(x).rank().unwrap_or(1))));
     let at = Some(Fact { dtype: Some(DType::I64), ..unknown().unwrap_or_default() });
     let facts = [unknown(), at];
     let made = l.emit_all("TopK", &[Some(x), Some(k)], &list, &facts);
@@ -167,9 +163,7 @@ fn logcumsumexp(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let most = l.reduce("ReduceMax", x, &[axis], true, dtype);
     let less = l.zip("Sub", x, most, dtype);
     let e = l.map("Exp", less, dtype);
-    let at = l.level.constant(DType::I64, &[], (axis as i64).to_le_bytes().to_vec());
-    let shape = l.shape(x);
-    let sum = l.emit_fact("CumSum", &[Some(e), Some(at)], &[], Fact::of(Some(dtype), shape));
+    let sum = l.running_sum(e, axis);
     let log = l.map("Log", sum, dtype);
     one(l.zip("Add", log, most, dtype))
 }
@@ -194,25 +188,12 @@ fn diff(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     one(now)
 }
 
-/// A norm of the last axis of differences.
+/// A norm over one axis of differences.
 fn distance(l: &mut Lower<'_>, difference: ValueId, p: f64, axis: usize, keep: bool, dtype: DType) -> Res<ValueId> {
-    if p == 2.0 {
-        return Ok(l.reduce("ReduceL2", difference, &[axis], keep, dtype));
-    }
-    if p == 1.0 {
-        return Ok(l.reduce("ReduceL1", difference, &[axis], keep, dtype));
-    }
-    let size = l.map("Abs", difference, dtype);
-    if p.is_infinite() && p > 0.0 {
-        return Ok(l.reduce("ReduceMax", size, &[axis], keep, dtype));
-    }
     if p <= 0.0 {
         return Err(format!("its order is {p}"));
     }
-    let (order, inverse) = (l.number(dtype, p)?, l.number(dtype, 1.0 / p)?);
-    let power = l.zip("Pow", size, order, dtype);
-    let sum = l.reduce("ReduceSum", power, &[axis], keep, dtype);
-    Ok(l.zip("Pow", sum, inverse, dtype))
+    norm_over(l, difference, p, &[axis], keep, dtype)
 }
 
 /// Distances of all rows of one to all rows of the other.
@@ -299,9 +280,7 @@ fn tensordot(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 
 fn trace(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let (x, dtype) = operand(l, c, "self")?;
-    let list = [("dtype", super::super::values::type_number(dtype))];
-    let fact = l.fact(x);
-    let unit = l.emit_fact("EyeLike", &[Some(x)], &list, fact);
+    let unit = l.unit_like(x, 0, dtype);
     let kept = l.zip("Mul", x, unit, dtype);
     one(l.reduce("ReduceSum", kept, &[0, 1], false, dtype))
 }
@@ -317,8 +296,7 @@ fn diag_embed(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let n = l.size_of(x, rank - 1);
     let zero = l.scalar(dtype, Number::Int(0))?;
     let square = l.expand(zero, &[n, n]);
-    let list = [("dtype", super::super::values::type_number(dtype))];
-    let unit = l.emit_fact("EyeLike", &[Some(square)], &list, Fact::of(Some(dtype), Shape::new(vec![crate::shape::Dim::Unknown; 2])));
+    let unit = l.unit_like(square, 0, dtype);
     // A choice, since a product would make NaN of infinities beside the diagonal.
     let on = l.cast(unit, DType::Bool);
     let wide = l.unsqueeze(x, &[rank]);
@@ -369,18 +347,11 @@ fn rot90(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let x = c.tensor("self")?;
     let &[a, b] = &c.ints("dims")?[..] else { return Err("it turns not two axes".to_owned()) };
     let (a, b) = (l.axis(x, a)?, l.axis(x, b)?);
-    let mut flip = |v: ValueId, axes: &[usize]| {
-        let n = axes.len();
-        let (starts, ends, steps) = (l.i64s(&vec![-1; n]), l.i64s(&vec![i64::MIN; n]), l.i64s(&vec![-1; n]));
-        let list = l.axes(axes);
-        let fact = l.fact(v);
-        l.emit_fact("Slice", &[Some(v), Some(starts), Some(ends), Some(list), Some(steps)], &[], fact)
-    };
     let turned = match c.int("k")?.rem_euclid(4) {
         0 => return one(x),
-        1 => flip(x, &[b]),
-        2 => return one(flip(x, &[a, b])),
-        _ => flip(x, &[a]),
+        1 => l.reversed(x, &[b]),
+        2 => return one(l.reversed(x, &[a, b])),
+        _ => l.reversed(x, &[a]),
     };
     one(super::shape::swapped(l, turned, a as i64, b as i64)?)
 }
@@ -388,8 +359,7 @@ fn rot90(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 /// Windows as columns: `[batch, channels * window, places]`.
 fn im2col(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let (x, dtype) = operand(l, c, "self")?;
-    let single = l.rank(x)? == 3;
-    let x = if single { l.unsqueeze(x, &[0]) } else { x };
+    let (x, single) = batched(l, x, 2)?;
     let (kernel, dilation) = (c.ints_of("kernel_size", 2)?, c.ints_of("dilation", 2)?);
     let (padding, stride) = (c.ints_of("padding", 2)?, c.ints_of("stride", 2)?);
     let channels = l.static_dim(x, 1).ok_or("the number of its channels is not known")?;
@@ -417,22 +387,16 @@ fn im2col(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let by_row = l.emit("Gather", &[padded, at], &[("axis", int(2))], dtype);
     let at = index(l, &columns, kernel[1]);
     // Batch, channels, window row, places down, window column, places across.
-    let by_column = l.emit_fact(
-        "Gather",
-        &[Some(by_row), Some(at)],
-        &[("axis", int(4))],
-        Fact::of(Some(dtype), Shape::new(vec![crate::shape::Dim::Unknown; 6])),
-    );
+    let by_column = l.emit_fact("Gather", &[Some(by_row), Some(at)], &[("axis", int(4))], Fact::of(Some(dtype), of_rank(6)));
     let turned = l.transpose(by_column, &[0, 1, 2, 4, 3, 5]);
     let batch = l.size_of(x, 0);
     let made = l.reshape(turned, &[batch, Size::Known(channels * kernel[0] * kernel[1]), Size::Known(-1)]);
-    one(if single { l.squeeze(made, &[0]) } else { made })
+    one(unbatched(l, made, single))
 }
 
 fn col2im(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let (x, dtype) = operand(l, c, "self")?;
-    let single = l.rank(x)? == 2;
-    let x = if single { l.unsqueeze(x, &[0]) } else { x };
+    let (x, single) = batched(l, x, 1)?;
     let (size, kernel) = (c.sizes("output_size")?, c.ints_of("kernel_size", 2)?);
     let (size, block) = (l.sizes(&size), l.i64s(&kernel));
     let padding = c.ints_of("padding", 2)?;
@@ -442,5 +406,5 @@ fn col2im(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
         ("strides", ints(&c.ints_of("stride", 2)?)),
     ];
     let made = l.emit("Col2Im", &[x, size, block], &list, dtype);
-    one(if single { l.squeeze(made, &[0]) } else { made })
+    one(unbatched(l, made, single))
 }

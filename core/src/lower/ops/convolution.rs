@@ -4,8 +4,10 @@ use super::super::call::{Call, Res};
 use super::super::level::Fact;
 use super::super::values::{AttrList, int, ints, text};
 use super::super::walk::Lower;
+use super::pool::{batched, unbatched};
 use super::{Table, one};
 use crate::graph::ValueId;
+use crate::shape::Shape;
 
 pub(super) const TABLE: Table = &[
     ("_convolution", general),
@@ -18,90 +20,65 @@ pub(super) const TABLE: Table = &[
     ("convolution", general),
 ];
 
-/// What a convolution is told.
-struct Spec {
-    stride: Vec<i64>,
-    /// Zeros on both sides of each axis; `None` for "same".
-    padding: Option<Vec<i64>>,
-    dilation: Vec<i64>,
-    groups: i64,
-    /// Of a transposed convolution.
-    transposed: Option<Vec<i64>>,
-}
-
-fn inputs(c: &Call<'_>) -> Res<(ValueId, ValueId, Option<ValueId>)> {
-    Ok((c.tensor("input")?, c.tensor("weight")?, c.opt_tensor("bias")?))
+/// Zeros around the input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Padding {
+    None,
+    /// As many as keep the size.
+    Same,
+    /// As the call says, on both sides of each axis.
+    Given,
 }
 
 fn direct(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let n = l.rank(c.tensor("weight")?)?.saturating_sub(2);
     let padding = match c.text("padding") {
-        Ok(Some(t)) if &*t == "valid" => Some(vec![0; n]),
-        Ok(Some(t)) if &*t == "same" => None,
+        Ok(Some(t)) if &*t == "valid" => Padding::None,
+        Ok(Some(t)) if &*t == "same" => Padding::Same,
         Ok(Some(t)) => return Err(format!("its padding is `{t}`")),
-        _ => Some(c.ints_of("padding", n)?),
+        _ => Padding::Given,
     };
-    let spec =
-        Spec { stride: c.ints_of("stride", n)?, padding, dilation: c.ints_of("dilation", n)?, groups: c.int("groups")?, transposed: None };
-    convolution(l, c, &spec)
+    convolution(l, c, padding, false)
 }
 
 fn transposed(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let n = l.rank(c.tensor("weight")?)?.saturating_sub(2);
-    let spec = Spec {
-        stride: c.ints_of("stride", n)?,
-        padding: Some(c.ints_of("padding", n)?),
-        dilation: c.ints_of("dilation", n)?,
-        groups: c.int("groups")?,
-        transposed: Some(c.ints_of("output_padding", n)?),
-    };
-    convolution(l, c, &spec)
+    convolution(l, c, Padding::Given, true)
 }
 
 fn general(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let n = l.rank(c.tensor("weight")?)?.saturating_sub(2);
-    let spec = Spec {
-        stride: c.ints_of("stride", n)?,
-        padding: Some(c.ints_of("padding", n)?),
-        dilation: c.ints_of("dilation", n)?,
-        groups: c.int("groups")?,
-        transposed: if c.flag("transposed")? { Some(c.ints_of("output_padding", n)?) } else { None },
-    };
-    convolution(l, c, &spec)
+    convolution(l, c, Padding::Given, c.flag("transposed")?)
 }
 
-fn convolution(l: &mut Lower<'_>, c: &Call<'_>, spec: &Spec) -> Res<Vec<Option<ValueId>>> {
-    let (mut x, weight, bias) = inputs(c)?;
+fn convolution(l: &mut Lower<'_>, c: &Call<'_>, padding: Padding, transposed: bool) -> Res<Vec<Option<ValueId>>> {
+    let (x, weight, bias) = (c.tensor("input")?, c.tensor("weight")?, c.opt_tensor("bias")?);
     let dtype = c.out_dtype()?;
-    let rank = l.rank(weight)?;
-    // One example without a batch gets one for the time being.
-    let single = l.rank(x)? + 1 == rank;
-    if single {
-        x = l.unsqueeze(x, &[0]);
-    }
-    let mut list: AttrList = vec![("dilations", ints(&spec.dilation)), ("group", int(spec.groups)), ("strides", ints(&spec.stride))];
-    match &spec.padding {
-        Some(p) => {
-            let both: Vec<i64> = p.iter().chain(p).copied().collect();
-            list.push(("pads", ints(&both)));
-        }
+    let n = l.rank(weight)?.checked_sub(2).ok_or("its weight has no channels")?;
+    let mut list: AttrList = vec![
+        ("dilations", ints(&c.ints_of("dilation", n)?)),
+        ("group", int(c.int("groups")?)),
+        ("strides", ints(&c.ints_of("stride", n)?)),
+    ];
+    let pads = match padding {
+        Padding::None => Some(vec![0; n]),
+        Padding::Given => Some(c.ints_of("padding", n)?),
+        Padding::Same => None,
+    };
+    match pads {
+        Some(p) => list.push(("pads", ints(&[p.as_slice(), &p].concat()))),
         // Torch puts the odd zero behind.
         None => list.push(("auto_pad", text("SAME_UPPER"))),
     }
     if let Some(kernel) = l.static_dims(weight) {
-        let sizes = kernel.get(2..).ok_or("its weight has no channels")?;
-        list.push(("kernel_shape", ints(sizes)));
+        list.push(("kernel_shape", ints(&kernel[2..])));
     }
-    let op = match &spec.transposed {
-        Some(extra) => {
-            if extra.iter().any(|&e| e != 0) {
-                list.push(("output_padding", ints(extra)));
-            }
-            "ConvTranspose"
+    if transposed {
+        let extra = c.ints_of("output_padding", n)?;
+        if extra.iter().any(|&e| e != 0) {
+            list.push(("output_padding", ints(&extra)));
         }
-        None => "Conv",
-    };
-    let shape = if single { crate::shape::Shape::UNKNOWN } else { c.out(0).shape };
+    }
+    let (x, single) = batched(l, x, n)?;
+    let shape = if single { Shape::UNKNOWN } else { c.out(0).shape };
+    let op = if transposed { "ConvTranspose" } else { "Conv" };
     let made = l.emit_fact(op, &[Some(x), Some(weight), bias], &list, Fact::of(Some(dtype), shape));
-    one(if single { l.squeeze(made, &[0]) } else { made })
+    one(unbatched(l, made, single))
 }

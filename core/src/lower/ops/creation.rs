@@ -2,7 +2,7 @@
 
 use super::super::call::{Call, Number, Res, Size};
 use super::super::level::Fact;
-use super::super::values::{all_known, int};
+use super::super::values::all_known;
 use super::super::walk::Lower;
 use super::{Table, one};
 use crate::dtype::DType;
@@ -15,25 +15,13 @@ pub(super) const TABLE: Table = &[
     ("empty_permuted", |l, c| sized(l, c, Number::Int(0))),
     ("empty_strided", |l, c| sized(l, c, Number::Int(0))),
     ("eye", eye),
-    ("fill", |l, c| {
-        let n = c.number("value")?;
-        like(l, c, n)
-    }),
-    ("full", |l, c| {
-        let n = c.number("fill_value")?;
-        sized(l, c, n)
-    }),
-    ("full_like", |l, c| {
-        let n = c.number("fill_value")?;
-        like(l, c, n)
-    }),
+    ("fill", |l, c| like(l, c, c.number("value")?)),
+    ("full", |l, c| sized(l, c, c.number("fill_value")?)),
+    ("full_like", |l, c| like(l, c, c.number("fill_value")?)),
     ("linspace", linspace),
     ("new_empty", |l, c| sized(l, c, Number::Int(0))),
     ("new_empty_strided", |l, c| sized(l, c, Number::Int(0))),
-    ("new_full", |l, c| {
-        let n = c.number("fill_value")?;
-        sized(l, c, n)
-    }),
+    ("new_full", |l, c| sized(l, c, c.number("fill_value")?)),
     ("new_ones", |l, c| sized(l, c, Number::Int(1))),
     ("new_zeros", |l, c| sized(l, c, Number::Int(0))),
     ("ones", |l, c| sized(l, c, Number::Int(1))),
@@ -140,6 +128,5 @@ fn eye(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let n = c.size("n")?;
     let m = if c.has("m") { c.size("m")? } else { n };
     let zeros = filled(l, dtype, Number::Int(0), &[n, m])?;
-    let list = [("dtype", super::super::values::type_number(dtype)), ("k", int(0))];
-    one(l.emit_fact("EyeLike", &[Some(zeros)], &list, Fact::of(Some(dtype), c.out(0).shape)))
+    one(l.unit_like(zeros, 0, dtype))
 }

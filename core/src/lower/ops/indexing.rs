@@ -2,7 +2,7 @@
 
 use super::super::call::{Call, Res, Size};
 use super::super::level::Fact;
-use super::super::values::{axis_of, int};
+use super::super::values::{axis_of, int, of_rank};
 use super::super::walk::Lower;
 use super::{Table, one};
 use crate::dtype::DType;
@@ -153,30 +153,16 @@ pub(super) fn rows(l: &mut Lower<'_>, at: &[ValueId]) -> Res<(ValueId, usize)> {
     for &v in at {
         rank = rank.max(l.rank(v)?);
     }
-    // A sum of nothing gives the common shape to every one of them.
-    let mut shape = None;
-    if at.len() > 1 {
-        let zero = l.level.constant(DType::I64, &[], 0i64.to_le_bytes().to_vec());
-        let mut sum: Option<ValueId> = None;
-        for &v in at {
-            let v = l.cast(v, DType::I64);
-            sum = Some(match sum {
-                Some(s) => l.zip("Add", s, v, DType::I64),
-                None => v,
-            });
-        }
-        if let Some(sum) = sum {
-            let same = at.iter().all(|&v| l.shape(v).is_static() && l.shape(v) == l.shape(sum));
-            shape = (!same).then_some((sum, zero));
-        }
-    }
+    let at: Vec<ValueId> = at.iter().map(|&v| l.cast(v, DType::I64)).collect();
+    // The sum of all has the shape that they have together.
+    let sum = at.iter().copied().reduce(|sum, v| l.zip("Add", sum, v, DType::I64));
+    let common = sum.filter(|&sum| at.iter().any(|&v| !l.shape(v).is_static() || l.shape(v) != l.shape(sum)));
     let mut columns = Vec::new();
-    for &v in at {
-        let mut v = l.cast(v, DType::I64);
-        if let Some((sum, _)) = shape {
+    for mut v in at {
+        if let Some(sum) = common {
             let wide = l.emit("Shape", &[sum], &[], DType::I64);
-            let common = l.shape(sum);
-            v = l.emit_fact("Expand", &[Some(v), Some(wide)], &[], Fact::of(Some(DType::I64), common));
+            let shape = l.shape(sum);
+            v = l.emit_fact("Expand", &[Some(v), Some(wide)], &[], Fact::of(Some(DType::I64), shape));
         }
         columns.push(l.unsqueeze(v, &[rank]));
     }
@@ -207,7 +193,7 @@ fn index(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let (rows, common) = rows(l, &values)?;
     let dtype = l.dtype(x)?;
     let left = rank - used.len();
-    let made = l.emit_fact("GatherND", &[Some(turned), Some(rows)], &[], Fact::of(Some(dtype), shape_of_rank(common + left)));
+    let made = l.emit_fact("GatherND", &[Some(turned), Some(rows)], &[], Fact::of(Some(dtype), of_rank(common + left)));
     if !together || used[0] == 0 {
         return one(made);
     }
@@ -217,8 +203,4 @@ fn index(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     order.extend(0..common);
     order.extend(common + before..common + left);
     one(l.transpose(made, &order))
-}
-
-fn shape_of_rank(rank: usize) -> Shape {
-    Shape::new(vec![crate::shape::Dim::Unknown; rank])
 }

@@ -186,8 +186,7 @@ fn broadcast_tensors(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>
     let parts = c.tensors("tensors")?;
     let mut made = Vec::new();
     for (i, &p) in parts.iter().enumerate() {
-        let sizes = c.out(i).shape.dims().and_then(|d| d.iter().map(|d| i64::try_from(d.known()?).ok()).collect::<Option<Vec<_>>>());
-        let sizes = sizes.ok_or("its sizes are not known")?;
+        let sizes = c.out_sizes(i).ok_or("its sizes are not known")?;
         let sizes: Vec<Size> = sizes.into_iter().map(Size::Known).collect();
         made.push(Some(l.expand(p, &sizes)));
     }

@@ -27,9 +27,10 @@ mod vision;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::call::{Call, Res, plain_name};
+use super::call::{Call, Res};
 use super::walk::Lower;
-use crate::graph::{Dialect, Op, ValueId};
+use crate::dtype::DType;
+use crate::graph::{Dialect, Op, ValueId, out_of_place};
 
 /// What an operator becomes: a value for each of its results, `None` for those that have no ONNX form.
 pub(super) type Rule = fn(&mut Lower<'_>, &Call<'_>) -> Res<Vec<Option<ValueId>>>;
@@ -71,7 +72,7 @@ pub(super) fn rule(op: &Op) -> Option<Rule> {
         return None;
     }
     if &*op.domain == "aten" {
-        return RULES.get(&*op.name).or_else(|| RULES.get(plain_name(&op.name))).copied();
+        return RULES.get(&*op.name).or_else(|| RULES.get(out_of_place(&op.name)?)).copied();
     }
     RULES.get(format!("{}.{}", op.domain, op.name).as_str()).copied()
 }
@@ -79,6 +80,17 @@ pub(super) fn rule(op: &Op) -> Option<Rule> {
 /// One result.
 fn one(v: ValueId) -> Res<Vec<Option<ValueId>>> {
     Ok(vec![Some(v)])
+}
+
+/// An operand in the type of the result (integers become floats where torch says so), and that type.
+fn operand(l: &mut Lower<'_>, c: &Call<'_>, name: &str) -> Res<(ValueId, DType)> {
+    let (x, dtype) = (c.tensor(name)?, c.out_dtype()?);
+    Ok((l.cast(x, dtype), dtype))
+}
+
+/// The refusal of what only makes sense while a model learns.
+fn in_training<T>(what: &str) -> Res<T> {
+    Err(format!("it {what} (the model was exported in training mode)"))
 }
 
 /// Nothing is left to compute, and nothing is given.

@@ -4,7 +4,7 @@ use super::super::call::{Call, Res, Size};
 use super::super::level::Fact;
 use super::super::values::{float, int};
 use super::super::walk::Lower;
-use super::{Table, one};
+use super::{Table, in_training, one};
 use crate::dtype::DType;
 use crate::graph::ValueId;
 
@@ -27,7 +27,29 @@ fn opt(c: &Call<'_>, name: &str) -> Res<Option<ValueId>> {
     if c.has(name) { c.opt_tensor(name) } else { Ok(None) }
 }
 
-/// Ones or zeros, one a channel.
+/// A parameter, or where it is not given the same number for every channel.
+fn parameter(l: &mut Lower<'_>, c: &Call<'_>, name: &str, dtype: DType, channels: i64, otherwise: f64) -> Res<ValueId> {
+    match opt(c, name)? {
+        Some(given) => Ok(given),
+        None => per_channel(l, dtype, channels, otherwise),
+    }
+}
+
+/// Scaled and shifted channel by channel, as far as the call says.
+fn with_parameters(l: &mut Lower<'_>, c: &Call<'_>, x: ValueId, rank: usize, dtype: DType) -> Res<ValueId> {
+    let after: Vec<usize> = (1..rank.saturating_sub(1)).collect();
+    let mut made = x;
+    for (name, op) in [("weight", "Mul"), ("bias", "Add")] {
+        if let Some(w) = opt(c, name)? {
+            let w = l.cast(w, dtype);
+            let w = l.unsqueeze(w, &after);
+            made = l.zip(op, made, w, dtype);
+        }
+    }
+    Ok(made)
+}
+
+/// The same number for every channel.
 fn per_channel(l: &mut Lower<'_>, dtype: DType, channels: i64, x: f64) -> Res<ValueId> {
     let n = u64::try_from(channels).map_err(|_| "its channels have a negative number")?;
     l.filled(dtype, &[n], x)
@@ -41,21 +63,15 @@ fn batch_norm(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
         return by_own_statistics(l, c, x, dtype);
     }
     if c.has("training") && c.flag("training")? || c.has("train") && c.flag("train")? {
-        return Err("it gathers statistics (the model was exported in training mode)".to_owned());
+        return in_training("gathers statistics");
     }
     let (Some(mean), Some(variance)) = (opt(c, "running_mean")?, opt(c, "running_var")?) else {
         return Err("it has no statistics from training".to_owned());
     };
     let channels = l.static_dim(mean, 0).ok_or("the number of its channels is not known")?;
     let of = l.dtype(mean)?;
-    let scale = match opt(c, "weight")? {
-        Some(w) => w,
-        None => per_channel(l, of, channels, 1.0)?,
-    };
-    let shift = match opt(c, "bias")? {
-        Some(b) => b,
-        None => per_channel(l, of, channels, 0.0)?,
-    };
+    let scale = parameter(l, c, "weight", of, channels, 1.0)?;
+    let shift = parameter(l, c, "bias", of, channels, 0.0)?;
     let list = [("epsilon", float(c.float("eps")?))];
     let fact = Fact::of(Some(dtype), l.shape(x));
     let made = l.emit_fact("BatchNormalization", &[Some(x), Some(scale), Some(shift), Some(mean), Some(variance)], &list, fact);
@@ -67,7 +83,6 @@ fn batch_norm(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 fn by_own_statistics(l: &mut Lower<'_>, c: &Call<'_>, x: ValueId, dtype: DType) -> Res<Vec<Option<ValueId>>> {
     let rank = l.rank(x)?;
     let axes: Vec<usize> = (0..rank).filter(|&a| a != 1).collect();
-    let after: Vec<usize> = (1..rank.saturating_sub(1)).collect();
     let mean = l.reduce("ReduceMean", x, &axes, true, dtype);
     let distance = l.zip("Sub", x, mean, dtype);
     let square = l.zip("Mul", distance, distance, dtype);
@@ -75,14 +90,8 @@ fn by_own_statistics(l: &mut Lower<'_>, c: &Call<'_>, x: ValueId, dtype: DType) 
     let eps = l.number(dtype, c.float("eps")?)?;
     let sum = l.zip("Add", variance, eps, dtype);
     let root = l.map("Sqrt", sum, dtype);
-    let mut made = l.zip("Div", distance, root, dtype);
-    for (name, op) in [("weight", "Mul"), ("bias", "Add")] {
-        if let Some(w) = opt(c, name)? {
-            let w = l.unsqueeze(w, &after);
-            made = l.zip(op, made, w, dtype);
-        }
-    }
-    one(made)
+    let normal = l.zip("Div", distance, root, dtype);
+    one(with_parameters(l, c, normal, rank, dtype)?)
 }
 
 fn layer_norm(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
@@ -149,16 +158,8 @@ fn group_norm(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let (scale, shift) = (per_channel(l, dtype, groups, 1.0)?, per_channel(l, dtype, groups, 0.0)?);
     let list = [("epsilon", float(c.float("eps")?))];
     let normal = l.emit("InstanceNormalization", &[flat, scale, shift], &list, dtype);
-    let mut made = l.reshape(normal, &sizes);
-    let after: Vec<usize> = (1..rank - 1).collect();
-    for (name, op) in [("weight", "Mul"), ("bias", "Add")] {
-        if let Some(w) = opt(c, name)? {
-            let w = l.cast(w, dtype);
-            let w = l.unsqueeze(w, &after);
-            made = l.zip(op, made, w, dtype);
-        }
-    }
-    one(made)
+    let normal = l.reshape(normal, &sizes);
+    one(with_parameters(l, c, normal, rank, dtype)?)
 }
 
 fn instance_norm(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
@@ -168,14 +169,8 @@ fn instance_norm(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let x = c.tensor("input")?;
     let dtype = c.out_dtype()?;
     let channels = l.static_dim(x, 1).ok_or("the number of its channels is not known")?;
-    let scale = match opt(c, "weight")? {
-        Some(w) => w,
-        None => per_channel(l, dtype, channels, 1.0)?,
-    };
-    let shift = match opt(c, "bias")? {
-        Some(b) => b,
-        None => per_channel(l, dtype, channels, 0.0)?,
-    };
+    let scale = parameter(l, c, "weight", dtype, channels, 1.0)?;
+    let shift = parameter(l, c, "bias", dtype, channels, 0.0)?;
     let fact = Fact::of(Some(dtype), l.shape(x));
     one(l.emit_fact("InstanceNormalization", &[Some(x), Some(scale), Some(shift)], &[("epsilon", float(c.float("eps")?))], fact))
 }

@@ -1,10 +1,10 @@
 //! Functions of one value, element by element: roots, exponentials, activations, rounding.
 
 use super::super::call::{Call, Number, Res};
-use super::super::level::Fact;
-use super::super::values::{float, text};
+use super::super::level::{Attrs, Fact};
+use super::super::values::{float, int, text};
 use super::super::walk::Lower;
-use super::{Table, one};
+use super::{Table, one, operand};
 use crate::dtype::DType;
 use crate::graph::ValueId;
 
@@ -24,18 +24,15 @@ pub(super) const TABLE: Table = &[
     ("erf", |l, c| direct(l, c, "Erf")),
     ("erfc", erfc),
     ("exp", |l, c| direct(l, c, "Exp")),
-    ("exp2", exp2),
+    ("exp2", |l, c| with_number(l, c, 2.0, |l, x, two, dtype| l.zip("Pow", two, x, dtype))),
     ("expm1", expm1),
     ("floor", |l, c| rounding(l, c, "Floor")),
     ("frac", frac),
     ("fix", trunc),
     ("gelu", gelu),
-    ("hardshrink", hardshrink),
-    ("hardsigmoid", |l, c| {
-        let x = operand(l, c)?;
-        one(hard_sigmoid(l, x, c.out_dtype()?))
-    }),
-    ("hardswish", hardswish),
+    ("hardshrink", |l, c| shrink(l, c, |_| 0.0)),
+    ("hardsigmoid", hardsigmoid),
+    ("hardswish", |l, c| direct(l, c, "HardSwish")),
     ("hardtanh", |l, c| clip(l, c, "min_val", "max_val")),
     ("leaky_relu", leaky_relu),
     ("log", |l, c| direct(l, c, "Log")),
@@ -44,7 +41,7 @@ pub(super) const TABLE: Table = &[
     ("log2", |l, c| log_base(l, c, std::f64::consts::LN_2)),
     ("log_sigmoid", log_sigmoid),
     ("logit", logit),
-    ("mish", mish),
+    ("mish", |l, c| direct(l, c, "Mish")),
     ("nan_to_num", nan_to_num),
     ("neg", |l, c| direct(l, c, "Neg")),
     ("negative", |l, c| direct(l, c, "Neg")),
@@ -52,7 +49,7 @@ pub(super) const TABLE: Table = &[
     ("prelu", prelu),
     ("_prelu_kernel", prelu),
     ("reciprocal", |l, c| direct(l, c, "Reciprocal")),
-    ("relu", relu),
+    ("relu", |l, c| direct(l, c, "Relu")),
     ("relu6", relu6),
     ("round", round),
     ("rsqrt", rsqrt),
@@ -64,11 +61,11 @@ pub(super) const TABLE: Table = &[
     ("sin", |l, c| direct(l, c, "Sin")),
     ("sinh", |l, c| direct(l, c, "Sinh")),
     ("softplus", softplus),
-    ("softshrink", softshrink),
+    ("softshrink", |l, c| shrink(l, c, |lambda| lambda)),
     ("sqrt", |l, c| direct(l, c, "Sqrt")),
     ("square", |l, c| {
-        let x = operand(l, c)?;
-        one(l.zip("Mul", x, x, c.out_dtype()?))
+        let (x, dtype) = operand(l, c, "self")?;
+        one(l.zip("Mul", x, x, dtype))
     }),
     ("tan", |l, c| direct(l, c, "Tan")),
     ("tanh", |l, c| direct(l, c, "Tanh")),
@@ -76,31 +73,18 @@ pub(super) const TABLE: Table = &[
     ("trunc", trunc),
 ];
 
-/// The input in the type of the result: integers become floats where torch says so.
-fn operand(l: &mut Lower<'_>, c: &Call<'_>) -> Res<ValueId> {
-    let x = c.tensor("self")?;
-    Ok(l.cast(x, c.out_dtype()?))
-}
-
 fn direct(l: &mut Lower<'_>, c: &Call<'_>, op: &'static str) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    one(l.map(op, x, c.out_dtype()?))
+    let (x, dtype) = operand(l, c, "self")?;
+    one(l.map(op, x, dtype))
 }
 
 /// Integers are round already.
 fn rounding(l: &mut Lower<'_>, c: &Call<'_>, op: &'static str) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
+    let (x, dtype) = operand(l, c, "self")?;
     one(if dtype.is_float() { l.map(op, x, dtype) } else { x })
 }
 
-fn with_attrs(
-    l: &mut Lower<'_>,
-    x: ValueId,
-    op: &'static str,
-    list: super::super::level::Attrs<'_>,
-    dtype: DType,
-) -> Res<Vec<Option<ValueId>>> {
+fn with_attrs(l: &mut Lower<'_>, x: ValueId, op: &'static str, list: Attrs<'_>, dtype: DType) -> Res<Vec<Option<ValueId>>> {
     let shape = l.shape(x);
     one(l.emit_fact(op, &[Some(x)], list, Fact::of(Some(dtype), shape)))
 }
@@ -118,20 +102,18 @@ pub(super) fn truncate(l: &mut Lower<'_>, x: ValueId, dtype: DType) -> ValueId {
 }
 
 fn trunc(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    one(truncate(l, x, c.out_dtype()?))
+    let (x, dtype) = operand(l, c, "self")?;
+    one(truncate(l, x, dtype))
 }
 
 fn frac(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
+    let (x, dtype) = operand(l, c, "self")?;
     let whole = truncate(l, x, dtype);
     one(l.zip("Sub", x, whole, dtype))
 }
 
 fn round(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
+    let (x, dtype) = operand(l, c, "self")?;
     let decimals = if c.has("decimals") { c.int("decimals")? } else { 0 };
     if !dtype.is_float() {
         return if decimals == 0 { one(x) } else { Err("integers are not rounded to decimals".to_owned()) };
@@ -148,18 +130,13 @@ fn round(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 }
 
 fn sign(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
+    let (x, dtype) = operand(l, c, "self")?;
     one(if dtype == DType::Bool { x } else { l.map("Sign", x, dtype) })
 }
 
-fn relu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    direct(l, c, "Relu")
-}
-
 fn relu6(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    one(clipped(l, x, Some(Number::Int(0)), Some(Number::Int(6)), c.out_dtype()?)?)
+    let (x, dtype) = operand(l, c, "self")?;
+    one(clipped(l, x, Some(Number::Int(0)), Some(Number::Int(6)), dtype)?)
 }
 
 /// Between two numbers, where they are given.
@@ -171,86 +148,76 @@ pub(super) fn clipped(l: &mut Lower<'_>, x: ValueId, low: Option<Number>, high: 
 }
 
 fn clip(l: &mut Lower<'_>, c: &Call<'_>, low: &str, high: &str) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    one(clipped(l, x, c.opt_number(low)?, c.opt_number(high)?, c.out_dtype()?)?)
+    let (x, dtype) = operand(l, c, "self")?;
+    one(clipped(l, x, c.opt_number(low)?, c.opt_number(high)?, dtype)?)
 }
 
 fn rsqrt(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
+    let (x, dtype) = operand(l, c, "self")?;
     let root = l.map("Sqrt", x, dtype);
     one(l.map("Reciprocal", root, dtype))
 }
 
-fn exp2(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
-    let two = l.number(dtype, 2.0)?;
-    one(l.zip("Pow", two, x, dtype))
-}
-
-fn expm1(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
-    let unit = l.number(dtype, 1.0)?;
-    let e = l.map("Exp", x, dtype);
-    one(l.zip("Sub", e, unit, dtype))
-}
-
-fn log1p(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
-    let unit = l.number(dtype, 1.0)?;
-    let sum = l.zip("Add", x, unit, dtype);
-    one(l.map("Log", sum, dtype))
+/// A function of the input and a constant.
+fn with_number(
+    l: &mut Lower<'_>,
+    c: &Call<'_>,
+    number: f64,
+    f: impl FnOnce(&mut Lower<'_>, ValueId, ValueId, DType) -> ValueId,
+) -> Res<Vec<Option<ValueId>>> {
+    let (x, dtype) = operand(l, c, "self")?;
+    let number = l.number(dtype, number)?;
+    one(f(l, x, number, dtype))
 }
 
 fn log_base(l: &mut Lower<'_>, c: &Call<'_>, ln_base: f64) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
-    let base = l.number(dtype, ln_base)?;
-    let log = l.map("Log", x, dtype);
-    one(l.zip("Div", log, base, dtype))
+    with_number(l, c, ln_base, |l, x, ln_base, dtype| {
+        let log = l.map("Log", x, dtype);
+        l.zip("Div", log, ln_base, dtype)
+    })
+}
+
+fn expm1(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
+    with_number(l, c, 1.0, |l, x, unit, dtype| {
+        let e = l.map("Exp", x, dtype);
+        l.zip("Sub", e, unit, dtype)
+    })
+}
+
+fn log1p(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
+    with_number(l, c, 1.0, |l, x, unit, dtype| {
+        let sum = l.zip("Add", x, unit, dtype);
+        l.map("Log", sum, dtype)
+    })
 }
 
 fn erfc(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
-    let unit = l.number(dtype, 1.0)?;
-    let erf = l.map("Erf", x, dtype);
-    one(l.zip("Sub", unit, erf, dtype))
+    with_number(l, c, 1.0, |l, x, unit, dtype| {
+        let erf = l.map("Erf", x, dtype);
+        l.zip("Sub", unit, erf, dtype)
+    })
 }
 
 fn gelu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
+    let (x, dtype) = operand(l, c, "self")?;
     let how = c.text("approximate")?.unwrap_or_else(|| "none".into());
-    with_attrs(l, x, "Gelu", &[("approximate", text(&how))], c.out_dtype()?)
+    with_attrs(l, x, "Gelu", &[("approximate", text(&how))], dtype)
 }
 
 fn silu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
+    let (x, dtype) = operand(l, c, "self")?;
     let gate = l.map("Sigmoid", x, dtype);
     one(l.zip("Mul", x, gate, dtype))
 }
 
-fn mish(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    with_attrs(l, x, "Mish", &[], c.out_dtype()?)
-}
-
-fn hard_sigmoid(l: &mut Lower<'_>, x: ValueId, dtype: DType) -> ValueId {
-    let shape = l.shape(x);
-    l.emit_fact("HardSigmoid", &[Some(x)], &[("alpha", float(1.0 / 6.0)), ("beta", float(0.5))], Fact::of(Some(dtype), shape))
-}
-
-fn hardswish(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    direct(l, c, "HardSwish")
+fn hardsigmoid(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
+    let (x, dtype) = operand(l, c, "self")?;
+    with_attrs(l, x, "HardSigmoid", &[("alpha", float(1.0 / 6.0)), ("beta", float(0.5))], dtype)
 }
 
 fn leaky_relu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    with_attrs(l, x, "LeakyRelu", &[("alpha", float(c.float("negative_slope")?))], c.out_dtype()?)
+    let (x, dtype) = operand(l, c, "self")?;
+    with_attrs(l, x, "LeakyRelu", &[("alpha", float(c.float("negative_slope")?))], dtype)
 }
 
 fn elu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
@@ -258,8 +225,7 @@ fn elu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     if input_scale != 1.0 {
         return Err(format!("its input_scale is {input_scale}"));
     }
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
+    let (x, dtype) = operand(l, c, "self")?;
     let made = with_attrs(l, x, "Elu", &[("alpha", float(c.float("alpha")?))], dtype)?;
     match made[..] {
         [Some(e)] if scale != 1.0 => {
@@ -271,8 +237,8 @@ fn elu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 }
 
 fn celu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    with_attrs(l, x, "Celu", &[("alpha", float(c.float("alpha")?))], c.out_dtype()?)
+    let (x, dtype) = operand(l, c, "self")?;
+    with_attrs(l, x, "Celu", &[("alpha", float(c.float("alpha")?))], dtype)
 }
 
 fn prelu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
@@ -288,38 +254,35 @@ fn prelu(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 
 fn softplus(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let (beta, limit) = (c.float("beta")?, c.float("threshold")?);
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
+    let (x, dtype) = operand(l, c, "self")?;
     if beta == 1.0 {
         // Beyond the usual threshold of 20 both forms agree to the last bit of f32.
         let soft = l.map("Softplus", x, dtype);
-        return if limit >= 20.0 { one(soft) } else { above(l, x, x, limit, soft, dtype) };
+        return if limit >= 20.0 { one(soft) } else { above(l, x, Number::Float(limit), x, soft, dtype) };
     }
     let beta_v = l.number(dtype, beta)?;
     let scaled = l.zip("Mul", x, beta_v, dtype);
     let soft = l.map("Softplus", scaled, dtype);
     let soft = l.zip("Div", soft, beta_v, dtype);
-    above(l, scaled, x, limit, soft, dtype)
+    above(l, scaled, Number::Float(limit), x, soft, dtype)
 }
 
 /// `x` where `measure` exceeds `limit`, else `other`.
-fn above(l: &mut Lower<'_>, measure: ValueId, x: ValueId, limit: f64, other: ValueId, dtype: DType) -> Res<Vec<Option<ValueId>>> {
-    let limit = l.number(dtype, limit)?;
+fn above(l: &mut Lower<'_>, measure: ValueId, limit: Number, x: ValueId, other: ValueId, dtype: DType) -> Res<Vec<Option<ValueId>>> {
+    let limit = l.scalar(dtype, limit)?;
     let beyond = l.zip("Greater", measure, limit, DType::Bool);
     one(l.select(beyond, x, other, dtype))
 }
 
 fn log_sigmoid(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
+    let (x, dtype) = operand(l, c, "self")?;
     let minus = l.map("Neg", x, dtype);
     let soft = l.map("Softplus", minus, dtype);
     one(l.map("Neg", soft, dtype))
 }
 
 fn logit(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let mut x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
+    let (mut x, dtype) = operand(l, c, "self")?;
     if let Some(eps) = c.opt_float("eps")? {
         x = clipped(l, x, Some(Number::Float(eps)), Some(Number::Float(1.0 - eps)), dtype)?;
     }
@@ -329,31 +292,20 @@ fn logit(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     one(l.map("Log", odds, dtype))
 }
 
-fn hardshrink(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
+fn shrink(l: &mut Lower<'_>, c: &Call<'_>, by: impl FnOnce(f64) -> f64) -> Res<Vec<Option<ValueId>>> {
+    let (x, dtype) = operand(l, c, "self")?;
     let lambda = c.float("lambd")?;
-    with_attrs(l, x, "Shrink", &[("bias", float(0.0)), ("lambd", float(lambda))], c.out_dtype()?)
-}
-
-fn softshrink(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let lambda = c.float("lambd")?;
-    with_attrs(l, x, "Shrink", &[("bias", float(lambda)), ("lambd", float(lambda))], c.out_dtype()?)
+    with_attrs(l, x, "Shrink", &[("bias", float(by(lambda))), ("lambd", float(lambda))], dtype)
 }
 
 fn threshold(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
-    let limit = c.number("threshold")?;
-    let limit = l.scalar(dtype, limit)?;
+    let (x, dtype) = operand(l, c, "self")?;
     let other = l.scalar(dtype, c.number("value")?)?;
-    let beyond = l.zip("Greater", x, limit, DType::Bool);
-    one(l.select(beyond, x, other, dtype))
+    above(l, x, c.number("threshold")?, x, other, dtype)
 }
 
 fn nan_to_num(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let x = operand(l, c)?;
-    let dtype = c.out_dtype()?;
+    let (x, dtype) = operand(l, c, "self")?;
     let (least, most) = match dtype {
         DType::F32 => (f64::from(f32::MIN), f64::from(f32::MAX)),
         DType::F64 => (f64::MIN, f64::MAX),
@@ -367,7 +319,7 @@ fn nan_to_num(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let sides = [(c.opt_float("posinf")?.unwrap_or(most), 0, 1), (c.opt_float("neginf")?.unwrap_or(least), 1, 0)];
     for (value, negative, positive) in sides {
         let shape = l.shape(x);
-        let list = [("detect_negative", super::super::values::int(negative)), ("detect_positive", super::super::values::int(positive))];
+        let list = [("detect_negative", int(negative)), ("detect_positive", int(positive))];
         let infinite = l.emit_fact("IsInf", &[Some(x)], &list, Fact::of(Some(DType::Bool), shape));
         let value = l.number(dtype, value)?;
         now = l.select(infinite, value, now, dtype);

@@ -1,8 +1,8 @@
 //! Pooling.
 
-use super::super::call::{Call, Res};
+use super::super::call::{Call, Number, Res, Size};
 use super::super::level::Fact;
-use super::super::values::{AttrList, int, ints};
+use super::super::values::{AttrList, all_known, int, ints};
 use super::super::walk::Lower;
 use super::{Table, one};
 use crate::dtype::DType;
@@ -29,8 +29,8 @@ pub(super) const TABLE: Table = &[
     ("max_pool3d_with_indices", |l, c| max(l, c, 3)),
 ];
 
-/// With a batch axis, which one example gets for the time being.
-fn batched(l: &mut Lower<'_>, x: ValueId, n: usize) -> Res<(ValueId, bool)> {
+/// With channels before `n` axes, and a batch axis before them, which one example gets for the time being; whether it did.
+pub(super) fn batched(l: &mut Lower<'_>, x: ValueId, n: usize) -> Res<(ValueId, bool)> {
     match l.rank(x)? {
         r if r == n + 2 => Ok((x, false)),
         r if r == n + 1 => Ok((l.unsqueeze(x, &[0]), true)),
@@ -38,7 +38,7 @@ fn batched(l: &mut Lower<'_>, x: ValueId, n: usize) -> Res<(ValueId, bool)> {
     }
 }
 
-fn unbatched(l: &mut Lower<'_>, v: ValueId, single: bool) -> ValueId {
+pub(super) fn unbatched(l: &mut Lower<'_>, v: ValueId, single: bool) -> ValueId {
     if single { l.squeeze(v, &[0]) } else { v }
 }
 
@@ -78,7 +78,7 @@ fn max(l: &mut Lower<'_>, c: &Call<'_>, n: usize) -> Res<Vec<Option<ValueId>>> {
     let plane = planes.and_then(|p| p.iter().try_fold(1i64, |a, &b| a.checked_mul(b)));
     let at = match plane {
         Some(plane) if plane > 0 => {
-            let plane = l.scalar(DType::I64, super::super::call::Number::Int(plane))?;
+            let plane = l.scalar(DType::I64, Number::Int(plane))?;
             let made = l.zip("Mod", at, plane, DType::I64);
             Some(unbatched(l, made, single))
         }
@@ -99,7 +99,6 @@ fn average(l: &mut Lower<'_>, c: &Call<'_>, n: usize) -> Res<Vec<Option<ValueId>
         return Err("it has a divisor of its own and rounds sizes up".to_owned());
     }
     let shape = if single { Shape::UNKNOWN } else { c.out(0).shape };
-
     let mut made = l.emit_fact("AveragePool", &[Some(x)], &list, Fact::of(Some(dtype), shape));
     if let Some(divisor) = divisor {
         let count: i64 = kernel.iter().product();
@@ -113,13 +112,10 @@ fn average(l: &mut Lower<'_>, c: &Call<'_>, n: usize) -> Res<Vec<Option<ValueId>
 /// sizes that differ by one.
 fn adaptive(l: &mut Lower<'_>, c: &Call<'_>, n: usize, max: bool) -> Res<Vec<Option<ValueId>>> {
     let wanted = c.opt_sizes("output_size")?.ok_or("it has no output size")?;
-    let wanted = super::super::values::all_known(&wanted).ok_or("its output size is no constant")?;
+    let wanted = all_known(&wanted).ok_or("its output size is no constant")?;
     let wanted = if wanted.len() == 1 { vec![wanted[0]; n] } else { wanted };
     let (x, single) = batched(l, c.tensor("self")?, n)?;
     let dtype = c.out_dtype()?;
-    if max && c.outputs().len() > 1 && wanted.iter().any(|&w| w != 1) {
-        return adaptive_with_positions(l, c, n, x, single, &wanted);
-    }
     if !max && wanted.iter().all(|&w| w == 1) {
         let axes: Vec<usize> = (2..n + 2).collect();
         let made = l.reduce("ReduceMean", x, &axes, true, dtype);
@@ -136,37 +132,14 @@ fn adaptive(l: &mut Lower<'_>, c: &Call<'_>, n: usize, max: bool) -> Res<Vec<Opt
         let op = if max { "MaxPool" } else { "AveragePool" };
         let shape = if single { Shape::UNKNOWN } else { c.out(0).shape };
         let made = l.emit_fact(op, &[Some(x)], &list, Fact::of(Some(dtype), shape));
-        let made = unbatched(l, made, single);
-        if max && c.outputs().len() > 1 {
-            return Ok(vec![Some(made), None]);
-        }
-        return one(made);
+        // Positions, where the call gives them, are given up: whoever reads them makes the node one that is not lowered.
+        return one(unbatched(l, made, single));
     }
     let mut now = x;
     for (i, (&size, &want)) in sizes.iter().zip(&wanted).enumerate() {
         now = windows(l, now, i + 2, size, want, max, dtype)?;
     }
-    let made = unbatched(l, now, single);
-    if max && c.outputs().len() > 1 { Ok(vec![Some(made), None]) } else { one(made) }
-}
-
-fn adaptive_with_positions(
-    l: &mut Lower<'_>,
-    c: &Call<'_>,
-    n: usize,
-    x: ValueId,
-    single: bool,
-    wanted: &[i64],
-) -> Res<Vec<Option<ValueId>>> {
-    let sizes: Option<Vec<i64>> = (2..n + 2).map(|i| l.static_dim(x, i)).collect();
-    let sizes = sizes.ok_or("the sizes of its input are not known")?;
-    let dtype = c.out_dtype()?;
-    let mut now = x;
-    for (i, (&size, &want)) in sizes.iter().zip(wanted).enumerate() {
-        now = windows(l, now, i + 2, size, want, true, dtype)?;
-    }
-    // The positions are given up: bind refuses the node if something reads them.
-    Ok(vec![Some(unbatched(l, now, single)), None])
+    one(unbatched(l, now, single))
 }
 
 /// One axis in windows `floor(i * size / want) .. ceil((i + 1) * size / want)`.
@@ -178,7 +151,7 @@ fn windows(l: &mut Lower<'_>, x: ValueId, axis: usize, size: i64, want: i64, max
     let mut parts = Vec::new();
     for i in 0..want {
         let (start, end) = (i * size / want, ((i + 1) * size + want - 1) / want);
-        let part = l.slice(x, axis, super::super::call::Size::Known(start), super::super::call::Size::Known(end), 1);
+        let part = l.slice(x, axis, Size::Known(start), Size::Known(end), 1);
         parts.push(l.reduce(op, part, &[axis], true, dtype));
     }
     l.concat(&parts, axis)

@@ -2,10 +2,10 @@
 
 use super::super::call::{Call, Res, Size};
 use super::super::level::Fact;
-use super::super::values::{AttrList, int, text};
+use super::super::values::{AttrList, int, of_rank, text};
 use super::super::walk::Lower;
 use super::linear::affine;
-use super::{Table, one};
+use super::{Table, in_training, one};
 use crate::dtype::DType;
 use crate::graph::{AttrValue, ValueId};
 use crate::shape::Shape;
@@ -41,7 +41,7 @@ fn layers(l: &mut Lower<'_>, c: &Call<'_>, kind: &Kind) -> Res<Vec<Option<ValueI
         return Err("its sequences are packed".to_owned());
     }
     if c.flag("train")? && c.float("dropout")? > 0.0 {
-        return Err("it drops elements at random (the model was exported in training mode)".to_owned());
+        return in_training("drops elements at random");
     }
     let dtype = c.out_dtype()?;
     let input = c.tensor("input")?;
@@ -89,7 +89,7 @@ fn layers(l: &mut Lower<'_>, c: &Call<'_>, kind: &Kind) -> Res<Vec<Option<ValueI
         }
         let mut inputs = vec![Some(x), Some(w), Some(r), b, None];
         inputs.extend(start);
-        let unknown = |n: usize| Some(Fact::of(Some(dtype), Shape::new(vec![crate::shape::Dim::Unknown; n])));
+        let unknown = |n: usize| Some(Fact::of(Some(dtype), of_rank(n)));
         let mut facts = vec![unknown(4), unknown(3)];
         facts.extend(kind.cell.then(|| unknown(3)));
         let made = l.emit_all(kind.op, &inputs, &list, &facts);

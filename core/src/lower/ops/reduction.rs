@@ -1,10 +1,10 @@
 //! Sums, means, extremes and order over axes.
 
-use super::super::call::{Arg, Call, Number, Res};
+use super::super::call::{Arg, Call, Number, Res, Size};
 use super::super::level::Fact;
 use super::super::values::{axes_of, int};
 use super::super::walk::Lower;
-use super::{Table, one};
+use super::{Table, one, operand};
 use crate::dtype::DType;
 use crate::graph::ValueId;
 
@@ -176,34 +176,37 @@ fn norm(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 }
 
 fn norm_of(l: &mut Lower<'_>, c: &Call<'_>, p: f64) -> Res<Vec<Option<ValueId>>> {
-    let (x, dtype) = (c.tensor("self")?, c.out_dtype()?);
-    let x = l.cast(x, dtype);
+    let (x, dtype) = operand(l, c, "self")?;
     let (axes, keep) = over(l, c, x)?;
+    one(norm_over(l, x, p, &axes, keep, dtype)?)
+}
+
+/// The `p`-norm over some axes.
+pub(super) fn norm_over(l: &mut Lower<'_>, x: ValueId, p: f64, axes: &[usize], keep: bool, dtype: DType) -> Res<ValueId> {
     if p == 2.0 {
-        return one(l.reduce("ReduceL2", x, &axes, keep, dtype));
+        return Ok(l.reduce("ReduceL2", x, axes, keep, dtype));
     }
     if p == 1.0 {
-        return one(l.reduce("ReduceL1", x, &axes, keep, dtype));
+        return Ok(l.reduce("ReduceL1", x, axes, keep, dtype));
     }
     let size = l.map("Abs", x, dtype);
     if p.is_infinite() {
-        return one(l.reduce(if p > 0.0 { "ReduceMax" } else { "ReduceMin" }, size, &axes, keep, dtype));
+        return Ok(l.reduce(if p > 0.0 { "ReduceMax" } else { "ReduceMin" }, size, axes, keep, dtype));
     }
     if p == 0.0 {
         let held = l.cast(x, DType::Bool);
         let number = l.cast(held, dtype);
-        return one(l.reduce("ReduceSum", number, &axes, keep, dtype));
+        return Ok(l.reduce("ReduceSum", number, axes, keep, dtype));
     }
     let (order, inverse) = (l.number(dtype, p)?, l.number(dtype, 1.0 / p)?);
     let power = l.zip("Pow", size, order, dtype);
-    let sum = l.reduce("ReduceSum", power, &axes, keep, dtype);
-    one(l.zip("Pow", sum, inverse, dtype))
+    let sum = l.reduce("ReduceSum", power, axes, keep, dtype);
+    Ok(l.zip("Pow", sum, inverse, dtype))
 }
 
 /// Over one axis, in the type that was asked for.
 fn softmax(l: &mut Lower<'_>, c: &Call<'_>, op: &'static str) -> Res<Vec<Option<ValueId>>> {
-    let (x, dtype) = (c.tensor("self")?, c.out_dtype()?);
-    let x = l.cast(x, dtype);
+    let (x, dtype) = operand(l, c, "self")?;
     if l.rank(x)? == 0 {
         let wide = l.reshape_to(x, &[1]);
         let made = l.emit(op, &[wide], &[("axis", int(0))], dtype);
@@ -222,28 +225,24 @@ fn softmax(l: &mut Lower<'_>, c: &Call<'_>, op: &'static str) -> Res<Vec<Option<
 }
 
 fn cumsum(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
-    let (x, dtype) = (c.tensor("self")?, c.out_dtype()?);
-    let x = l.cast(x, dtype);
+    let (x, _) = operand(l, c, "self")?;
     if l.rank(x)? == 0 {
         return one(x);
     }
-    let axis = l.axis(x, c.int("dim")?)? as i64;
-    let axis = l.level.constant(DType::I64, &[], axis.to_le_bytes().to_vec());
-    let shape = l.shape(x);
-    one(l.emit_fact("CumSum", &[Some(x), Some(axis)], &[], Fact::of(Some(dtype), shape)))
+    let axis = l.axis(x, c.int("dim")?)?;
+    one(l.running_sum(x, axis))
 }
 
-/// By logarithms of sizes, with signs counted: only where no element can be zero is that exact, so constants alone.
+/// ONNX has no running product: a short axis is multiplied up place by place.
 fn cumprod(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let (x, dtype) = (c.tensor("self")?, c.out_dtype()?);
     let axis = l.axis(x, c.int("dim")?)?;
     let n = l.static_dim(x, axis).filter(|&n| n <= 64).ok_or("its axis is long, or of unknown size")?;
     let x = l.cast(x, dtype);
-    // A short axis: one product after the other.
     let mut parts = Vec::new();
     let mut now: Option<ValueId> = None;
     for i in 0..n {
-        let part = l.slice(x, axis, super::super::call::Size::Known(i), super::super::call::Size::Known(i + 1), 1);
+        let part = l.slice(x, axis, Size::Known(i), Size::Known(i + 1), 1);
         let product = match now {
             Some(p) => l.zip("Mul", p, part, dtype),
             None => part,

@@ -1,8 +1,8 @@
 //! Writing by index: every rule gives a new tensor.
 
 use super::super::call::{Call, Number, Res, Size};
-use super::super::level::Fact;
-use super::super::values::{int, text};
+use super::super::level::{Attrs, Fact};
+use super::super::values::{all_known, int, inverse, of_rank, text};
 use super::super::walk::Lower;
 use super::indexing::{positions, rows};
 use super::{Table, one};
@@ -127,11 +127,9 @@ fn index_put(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let mut full = rest[..before].to_vec();
     full.extend(&sizes);
     full.extend(&rest[before..]);
-    let dims = l.shape(values);
-    let wanted: Option<Vec<i64>> = super::super::values::all_known(&full);
+    let wanted = all_known(&full);
     let fits = wanted.is_some() && l.static_dims(values) == wanted;
     let mut updates = if fits { values } else { l.expand(values, &full) };
-    let _ = dims;
     if before > 0 {
         let mut back: Vec<usize> = (before..before + common).collect();
         back.extend(0..before);
@@ -140,11 +138,9 @@ fn index_put(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     }
     let fact = l.fact(turned);
     let add = [("reduction", text("add"))];
-    let list: super::super::level::Attrs<'_> = if accumulate { &add } else { &[] };
+    let list: Attrs<'_> = if accumulate { &add } else { &[] };
     let made = l.emit_fact("ScatterND", &[Some(turned), Some(rows), Some(updates)], list, fact);
-    let mut inverse = vec![0; rank];
-    order.iter().enumerate().for_each(|(i, &o)| inverse[o] = i);
-    one(l.transpose(made, &inverse))
+    one(l.transpose(made, &inverse(&order)))
 }
 
 /// Whole slices of an axis: the axis comes first, its positions are rows of one.
@@ -155,16 +151,14 @@ fn slices(l: &mut Lower<'_>, x: ValueId, axis: usize, at: ValueId, src: ValueId,
     }
     let mut order = vec![axis];
     order.extend((0..rank).filter(|&a| a != axis));
-    let mut inverse = vec![0; rank];
-    order.iter().enumerate().for_each(|(i, &o)| inverse[o] = i);
     let (turned, updates) = (l.transpose(x, &order), l.transpose(src, &order));
     let at = l.cast(at, DType::I64);
     let rows = l.reshape_to(at, &[-1, 1]);
     let fact = l.fact(turned);
     let add = reduction.map(|r| [("reduction", text(r))]);
-    let list: super::super::level::Attrs<'_> = add.as_ref().map_or(&[], |a| a);
+    let list: Attrs<'_> = add.as_ref().map_or(&[], |a| a);
     let made = l.emit_fact("ScatterND", &[Some(turned), Some(rows), Some(updates)], list, fact);
-    Ok(l.transpose(made, &inverse))
+    Ok(l.transpose(made, &inverse(&order)))
 }
 
 fn along(l: &mut Lower<'_>, c: &Call<'_>, src: &str, reduction: Option<&str>) -> Res<Vec<Option<ValueId>>> {
@@ -213,12 +207,7 @@ fn slice_scatter(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let end = c.opt_size("end")?.unwrap_or(Size::Known(i64::MAX));
     let step = c.int("step")?;
     // Which positions a slice means is what slicing all positions gives.
-    let (from, to, by) = (l.size_value(Size::Known(0)), l.size_value(n), l.size_value(Size::Known(1)));
-    let shape = match n {
-        Size::Known(n) if n >= 0 => crate::shape::Shape::known(&[n as u64]),
-        _ => crate::shape::Shape::new(vec![crate::shape::Dim::Unknown]),
-    };
-    let all = l.emit_fact("Range", &[Some(from), Some(to), Some(by)], &[], Fact::of(Some(DType::I64), shape));
+    let all = l.counted(n);
     let at = l.slice(all, 0, start, end, step);
     one(slices(l, x, axis, at, src, None)?)
 }
@@ -238,8 +227,6 @@ fn diagonal_scatter(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>
     };
     let mut order: Vec<usize> = (0..rank).filter(|&i| i != a && i != b).collect();
     order.extend([a, b]);
-    let mut inverse = vec![0; rank];
-    order.iter().enumerate().for_each(|(i, &o)| inverse[o] = i);
     let turned = l.transpose(x, &order);
     let count = if offset >= 0 { rows.min(columns - offset) } else { (rows + offset).min(columns) }.max(0);
     // Above the main diagonal the row counts the elements, below it the column.
@@ -250,16 +237,15 @@ fn diagonal_scatter(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>
     }
     let pads = l.i64s(&pads);
     let src = l.cast(src, dtype);
-    let fact = Fact::of(Some(dtype), crate::shape::Shape::new(vec![crate::shape::Dim::Unknown; rank - 1]));
+    let fact = Fact::of(Some(dtype), of_rank(rank - 1));
     let padded = l.emit_fact("Pad", &[Some(src), Some(pads)], &[("mode", text("constant"))], fact);
     let spread = l.unsqueeze(padded, &[if offset >= 0 { rank - 1 } else { rank - 2 }]);
     let zero = l.scalar(DType::F32, Number::Int(0))?;
     let square = l.expand(zero, &[Size::Known(rows), Size::Known(columns)]);
-    let list = [("dtype", super::super::values::type_number(DType::F32)), ("k", int(offset))];
-    let unit = l.emit_fact("EyeLike", &[Some(square)], &list, Fact::of(Some(DType::F32), crate::shape::Shape::UNKNOWN));
+    let unit = l.unit_like(square, offset, DType::F32);
     let on = l.cast(unit, DType::Bool);
     let made = l.select(on, spread, turned, dtype);
-    one(l.transpose(made, &inverse))
+    one(l.transpose(made, &inverse(&order)))
 }
 
 /// Elements in order to where the mask holds: a running count of the mask says which.

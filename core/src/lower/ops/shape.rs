@@ -17,15 +17,9 @@ pub(super) const TABLE: Table = &[
     ("channel_shuffle", channel_shuffle),
     ("constant_pad_nd", |l, c| pad(l, c, "constant")),
     ("diagonal", diagonal),
-    ("expand", |l, c| {
-        let size = c.sizes("size")?;
-        expand(l, c, &size)
-    }),
+    ("expand", |l, c| expand(l, c, &c.sizes("size")?)),
     ("expand_as", expand_as),
-    ("expand_copy", |l, c| {
-        let size = c.sizes("size")?;
-        expand(l, c, &size)
-    }),
+    ("expand_copy", |l, c| expand(l, c, &c.sizes("size")?)),
     ("flatten", flatten),
     ("flip", flip),
     ("mT", |l, c| swap(l, c, -2, -1)),
@@ -80,9 +74,7 @@ pub(super) const TABLE: Table = &[
 
 /// To the shape of the result where the program gives it in numbers, else to the sizes asked for.
 fn shaped(l: &mut Lower<'_>, c: &Call<'_>, x: ValueId, asked: &[Size]) -> ValueId {
-    let known: Option<Vec<i64>> =
-        c.out(0).shape.dims().and_then(|d| d.iter().map(|d| i64::try_from(d.known()?).ok()).collect::<Option<Vec<_>>>());
-    match known {
+    match c.out_sizes(0) {
         Some(known) => {
             if l.static_dims(x).as_ref() == Some(&known) {
                 x
@@ -327,11 +319,7 @@ fn flip(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
         return one(x);
     }
     let axes = axes_of(&axes, rank)?;
-    let n = axes.len();
-    let (starts, ends, steps) = (l.i64s(&vec![-1; n]), l.i64s(&vec![i64::MIN; n]), l.i64s(&vec![-1; n]));
-    let list = l.axes(&axes);
-    let fact = l.fact(x);
-    one(l.emit_fact("Slice", &[Some(x), Some(starts), Some(ends), Some(list), Some(steps)], &[], fact))
+    one(l.reversed(x, &axes))
 }
 
 fn roll(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
@@ -371,8 +359,7 @@ fn roll(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 fn triangle(l: &mut Lower<'_>, c: &Call<'_>, upper: i64) -> Res<Vec<Option<ValueId>>> {
     let x = c.tensor("self")?;
     let fact = l.fact(x);
-    let k = c.int("diagonal")?;
-    let k = l.level.constant(DType::I64, &[], k.to_le_bytes().to_vec());
+    let k = l.size_value(Size::Known(c.int("diagonal")?));
     one(l.emit_fact("Trilu", &[Some(x), Some(k)], &[("upper", int(upper))], fact))
 }
 

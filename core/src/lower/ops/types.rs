@@ -2,7 +2,7 @@
 
 use super::super::call::{Arg, Call, Number, Res};
 use super::super::walk::Lower;
-use super::{Table, dropped, one};
+use super::{Table, dropped, in_training, one};
 use crate::dtype::DType;
 use crate::graph::ValueId;
 
@@ -65,7 +65,7 @@ fn copy(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 
 fn dropout(_: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     if c.flag("train")? && c.float("p")? > 0.0 {
-        return Err("it drops elements at random (the model was exported in training mode)".to_owned());
+        return in_training("drops elements at random");
     }
     // The in-place form calls its input otherwise.
     one(c.tensor(if c.has("input") { "input" } else { "self" })?)
@@ -74,7 +74,7 @@ fn dropout(_: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
 fn native_dropout(l: &mut Lower<'_>, c: &Call<'_>) -> Res<Vec<Option<ValueId>>> {
     let trains = !matches!(c.arg("train")?, Arg::None) && c.flag("train")?;
     if trains && c.float("p")? > 0.0 {
-        return Err("it drops elements at random (the model was exported in training mode)".to_owned());
+        return in_training("drops elements at random");
     }
     let x = c.tensor("input")?;
     let sizes = l.sizes_of(x)?;

@@ -36,7 +36,7 @@ const SHOWN_WARNINGS: usize = 5;
 /// If the model cannot be opened, the config cannot be used, running fails, or what was asked to hold does not.
 pub fn run(request: &RunRequest, out: &Output, cancel: &CancelToken) -> Result<()> {
     let document = document::open(&request.model, &request.marks, Some(request), out)?;
-    document::guard_model_files(&document, &request.output_files())?;
+    document::guard_model_files(document.model(), &request.output_files())?;
     let problems = document.problems();
     document::warn(&problems, SHOWN_WARNINGS, out);
     if let Some(path) = &request.save_config {
