@@ -63,19 +63,18 @@ impl Level {
     }
 
     /// Names are unique in their graph; a graph that was read into this one may repeat them, and so may what is made up.
+    /// An empty one would stand for no value where the graph is written.
     fn unique(&mut self, name: &str) -> Box<str> {
         let mut unique: Box<str> = name.into();
-        if let Some(&known) = self.names.get(name) {
+        if let Some(known) = self.names.get(name).copied().or(name.is_empty().then_some(0)) {
             let mut k = known;
-            while self.names.contains_key(&unique) {
+            while unique.is_empty() || self.names.contains_key(&unique) {
                 unique = format!("{name}#{k}").into();
                 k += 1;
             }
             self.names.insert(name.into(), k);
         }
-        if !unique.is_empty() {
-            self.names.insert(unique.clone(), 1);
-        }
+        self.names.insert(unique.clone(), 1);
         unique
     }
 }

@@ -293,6 +293,15 @@ fn views_that_are_taken_again_and_again_have_names_of_their_own() {
 }
 
 #[test]
+fn a_value_without_a_name_gets_one() {
+    let m = program(&[("relu", "x".to_owned(), String::new()), ("neg", String::new(), "#0".to_owned())]).model;
+    let [relu, neg] = m.graph.nodes() else { panic!("two nodes") };
+    assert_eq!(neg.input(0), relu.outputs[0]);
+    let name = |n: &crate::graph::Node| m.graph.value(n.outputs[0].unwrap()).name.to_string();
+    assert_eq!((name(relu), name(neg)), ("#0".to_owned(), "#0#1".to_owned()));
+}
+
+#[test]
 fn writes_to_views_of_views_without_end_are_not_followed_and_said() {
     let chain = |depth: usize| {
         let name = |i: usize| if i == 0 { "x".to_owned() } else { format!("v{i}") };
