@@ -7,6 +7,7 @@
 
 mod csr;
 mod digraph;
+mod taken;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::weights::WeightRef;
 
 pub use csr::Csr;
 pub(crate) use digraph::Digraph;
+pub(crate) use taken::Taken;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {

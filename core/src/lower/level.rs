@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use crate::dtype::DType;
-use crate::graph::{Attr, AttrValue, Body, Graph, Node, NodeId, Op, Value, ValueId, ValueKind, ValueType};
+use crate::graph::{Attr, AttrValue, Body, Graph, Node, NodeId, Op, Taken, Value, ValueId, ValueKind, ValueType};
 use crate::hash::FastMap;
 use crate::modules::ModuleId;
 use crate::shape::Shape;
 use crate::weights::WeightRef;
+
+/// Stands between a name that is taken and the number that makes it unique.
+const SEPARATOR: char = '_';
 
 /// Attributes of a node to be: name and value.
 pub(super) type Attrs<'a> = &'a [(&'static str, AttrValue)];
@@ -109,7 +112,7 @@ impl Level {
     }
 
     fn unique(&mut self, name: &str) -> Box<str> {
-        self.names.unique(format!("{}{name}", self.prefix))
+        self.names.unique(&format!("{}{name}", self.prefix), SEPARATOR)
     }
 
     pub(super) fn input(&mut self, name: &str, ty: ValueType, fact: Fact, default: Option<WeightRef>) -> ValueId {
@@ -125,7 +128,7 @@ impl Level {
         }
         let v = outer_level.get(outer);
         let id = ValueId::new(self.values.len());
-        let name = self.names.unique(v.name.to_string());
+        let name = self.names.unique(&v.name, SEPARATOR);
         self.values.push(Value { name, kind: ValueKind::Captured { outer }, ty: v.ty, dtype: v.dtype, shape: v.shape.clone() });
         self.captured.insert(outer, id);
         id
@@ -235,35 +238,12 @@ impl Level {
             } else {
                 format!("{}{}/{}", self.prefix, origin.name, self.nodes[i].op.name)
             };
-            self.nodes[i].name = self.node_names.unique(name);
+            self.nodes[i].name = self.node_names.unique(&name, SEPARATOR);
         }
     }
 
     pub(super) fn finish(self, name: Box<str>, outputs: Vec<ValueId>) -> Graph {
         Graph::new(name, self.nodes, self.values, self.inputs, outputs)
-    }
-}
-
-/// Names in use, each with the number to try next.
-#[derive(Default)]
-struct Taken(FastMap<Box<str>, u32>);
-
-impl Taken {
-    /// `name`, followed by a number if it is taken.
-    fn unique(&mut self, name: String) -> Box<str> {
-        let Some(mut k) = self.0.get(name.as_str()).copied() else {
-            self.0.insert(name.as_str().into(), 1);
-            return name.into();
-        };
-        loop {
-            let next: Box<str> = format!("{name}_{k}").into();
-            k += 1;
-            if !self.0.contains_key(&next) {
-                self.0.insert(name.into(), k);
-                self.0.insert(next.clone(), 1);
-                return next;
-            }
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::symbols;
 use super::weights::{Weights, dtype};
 use crate::diagnostic::{Diagnostic, printable};
 use crate::dtype::DType;
-use crate::graph::{Attr, AttrValue, Body, Dialect, Graph, Node, NodeId, Op, Value, ValueId, ValueKind, ValueType};
+use crate::graph::{Attr, AttrValue, Body, Dialect, Graph, Node, NodeId, Op, Taken, Value, ValueId, ValueKind, ValueType};
 use crate::hash::{FastMap, Seeded};
 use crate::modules::ModuleId;
 use crate::shape::{Dim, Shape};
@@ -42,12 +42,11 @@ pub(super) struct Builder {
 }
 
 /// Nodes and values of the level that is being built.
-#[derive(Default)]
 pub(super) struct Level {
     pub(super) nodes: Vec<Node>,
     pub(super) values: Vec<Value>,
-    /// Names that are taken, with the number to try next where one is asked for again.
-    names: FastMap<Box<str>, usize>,
+    /// A graph that was read into this one may repeat names, and so may what is made up.
+    names: Taken,
     pub(super) aliases: Aliases,
 }
 
@@ -55,27 +54,16 @@ pub(super) struct Level {
 type Names<'p> = FastMap<&'p str, ValueId>;
 
 impl Level {
-    pub(super) fn value(&mut self, name: &str, kind: ValueKind, ty: ValueType, dtype: Option<DType>, shape: Shape) -> ValueId {
-        let id = ValueId::new(self.values.len());
-        let name = self.unique(name);
-        self.values.push(Value { name, kind, ty, dtype, shape });
-        id
+    fn new() -> Self {
+        Self { nodes: Vec::new(), values: Vec::new(), names: Taken::with_empty(), aliases: Aliases::default() }
     }
 
-    /// Names are unique in their graph; a graph that was read into this one may repeat them, and so may what is made up.
-    /// An empty one would stand for no value where the graph is written.
-    fn unique(&mut self, name: &str) -> Box<str> {
-        let mut unique: Box<str> = name.into();
-        if let Some(known) = self.names.get(name).copied().or(name.is_empty().then_some(0)) {
-            let mut k = known;
-            while unique.is_empty() || self.names.contains_key(&unique) {
-                unique = format!("{name}#{k}").into();
-                k += 1;
-            }
-            self.names.insert(name.into(), k);
-        }
-        self.names.insert(unique.clone(), 1);
-        unique
+    /// A new value. Names are unique in their graph, and none is empty.
+    pub(super) fn value(&mut self, name: &str, kind: ValueKind, ty: ValueType, dtype: Option<DType>, shape: Shape) -> ValueId {
+        let id = ValueId::new(self.values.len());
+        let name = self.names.unique(name, '#');
+        self.values.push(Value { name, kind, ty, dtype, shape });
+        id
     }
 }
 
@@ -101,7 +89,7 @@ impl Builder {
         user_inputs: &[Option<String>],
     ) -> Result<Graph, String> {
         let stored = &module.graph;
-        let mut level = Level::default();
+        let mut level = Level::new();
         let mut names = Names::default();
         let mut inputs = Vec::new();
         if module.signature.input_specs.len() != stored.inputs.len() {
@@ -480,7 +468,7 @@ impl Builder {
 
     /// A graph inside a node. It captures nothing: what it reads comes in as its inputs.
     fn nested(&mut self, name: &str, stored: &schema::Graph<'_>, scope: Scope) -> Result<Graph, String> {
-        let mut level = Level::default();
+        let mut level = Level::new();
         let mut names = Names::default();
         let mut inputs = Vec::new();
         for input in &stored.inputs {
